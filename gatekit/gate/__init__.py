@@ -1,0 +1,1 @@
+"""The decision: (spec, observations, history) to a verdict. Pure."""

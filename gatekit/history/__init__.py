@@ -1,0 +1,1 @@
+"""What was measured before: immutable run records and an index over them."""

@@ -1,0 +1,127 @@
+"""What was asked and what came back: questions, observations, and their counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a question ended; exactly one of these. Only `lost` is infrastructure."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    NO_ANSWER = "no_answer"
+    TRUNCATED = "truncated"
+    LOST = "lost"
+
+
+class FailureKind(StrEnum):
+    """Why a request brought no answer."""
+
+    REFUSED = "refused"
+    DNS = "dns"
+    TLS = "tls"
+    DISCONNECTED = "disconnected"
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    UNAUTHORIZED = "unauthorized"
+    NOT_FOUND = "not_found"
+    REJECTED = "rejected"
+    REDIRECT = "redirect"
+    NOT_JSON = "not_json"
+    BAD_SHAPE = "bad_shape"
+    TOO_LARGE = "too_large"
+    WRONG_MODEL = "wrong_model"
+    NOT_ASKED = "not_asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One row of a dataset: its zero-based row number, the question, the reference answer as written."""
+
+    id: int
+    text: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What is sent for one question: `text` for completions, or `messages` as (role, content) for chat."""
+
+    question_id: int
+    text: str | None = None
+    messages: tuple[tuple[str, str], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.messages is None):
+            raise ValueError("a prompt is either a text or messages")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A request that brought no answer: its kind, and one sentence of detail without secrets."""
+
+    kind: FailureKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One answer of a server, as it came. Unknown is None, never 0."""
+
+    text: str | None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    has_tool_calls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One question's outcome with all that came back for it."""
+
+    question_id: int
+    status: Status
+    predicted: str | None = None
+    detail: str | None = None
+    text: str | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    latency_s: float | None = None
+    attempts: int
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        if (self.status is Status.LOST) != (self.failure is not None):
+            raise ValueError("a question is lost if and only if it has a failure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How the planned n questions ended; n is the sum of the rest, always."""
+
+    n: int
+    correct: int
+    wrong: int
+    no_answer: int
+    truncated: int
+    lost: int
+
+    def __post_init__(self) -> None:
+        parts = (self.correct, self.wrong, self.no_answer, self.truncated, self.lost)
+        if min(parts) < 0 or sum(parts) != self.n:
+            raise ValueError(f"counts do not add up: {parts} against n={self.n}")
+
+
+def count(observations: tuple[Observation, ...]) -> Counts:
+    """How many of the observations ended in each status."""
+    tally: Mapping[Status, int] = Counter(o.status for o in observations)
+    parts = {status.value: tally.get(status, 0) for status in Status}
+    return Counts(n=len(observations), **parts)

@@ -1,0 +1,81 @@
+"""The record of one run: immutable, self-contained, digested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gatekit.records.answers import Counts, Observation
+from gatekit.records.canonical import Plain, digest, from_plain, to_plain
+from gatekit.records.spec import Spec
+from gatekit.records.verdict import Verdict
+
+RECORD_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """The question set as used: digests of the files and the ids that were asked and shown, in order."""
+
+    name: str
+    digests: Mapping[str, str]
+    question_ids: tuple[int, ...]
+    shot_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What was really served. `build` names the engine build (the treatment); None where unknown."""
+
+    engine: str
+    build: str | None
+    model: str
+    base_url: str
+    simulated: bool
+    details: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparability:
+    """Everything that can move a score, field by field, and the digest of it: only equal keys compare."""
+
+    key: str
+    fields: Mapping[str, Plain]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One run, whole: what was asked for, what was served, every answer, and the verdict.
+
+    `served` is None when no server was reached; `observations` are in the order of `dataset.question_ids`.
+    Times are UTC, ISO 8601.
+    """
+
+    format: int = RECORD_FORMAT
+    run_id: str
+    gatekit_version: str
+    started_at: str
+    finished_at: str
+    spec: Spec
+    dataset: Dataset
+    comparability: Comparability
+    served: Served | None
+    counts: Counts
+    observations: tuple[Observation, ...]
+    verdict: Verdict
+    events: tuple[str, ...] = ()
+
+
+def record_to_plain(record: RunRecord) -> Plain:
+    """The record as plain data, with `digest` (sha256 of the canonical JSON of all the rest) added."""
+    plain = to_plain(record)
+    plain["digest"] = digest(plain)
+    return plain
+
+
+def record_from_plain(data: Plain) -> RunRecord:
+    """The record behind plain data. Raises ValueError when the digest does not match the content."""
+    content = {key: value for key, value in data.items() if key != "digest"}
+    if data.get("digest") != digest(content):
+        raise ValueError("the record's digest does not match its content")
+    return from_plain(RunRecord, content)

@@ -1,0 +1,258 @@
+"""What was asked for: one frozen Spec, mirrored field by field by `schemas/*.schema.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Api(StrEnum):
+    """Which OpenAI route the questions take."""
+
+    COMPLETIONS = "completions"
+    CHAT = "chat"
+
+
+class ShotSource(StrEnum):
+    """Where worked examples come from: the train split (vLLM's way) or the head of test (SGLang's way)."""
+
+    TRAIN = "train"
+    TEST_HEAD = "test_head"
+
+
+class ShotOverlap(StrEnum):
+    """When shots are test questions: refuse, skip them in the evaluation, or knowingly leak them."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+    LEAK = "leak"
+
+
+class EngineKind(StrEnum):
+    """How answers come about: start a server, use a running one, or the bundled answer server."""
+
+    LAUNCH = "launch"
+    ATTACH = "attach"
+    SIM = "sim"
+    REPLAY = "replay"
+
+
+class Method(StrEnum):
+    """The decision rule."""
+
+    STATIC_FLOOR = "static_floor"
+    EXACT_BINOMIAL = "exact_binomial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The weights: hub id or path, how they are pinned and quantised, and what they need."""
+
+    name: str
+    revision: str | None = None
+    unpinned: str | None = None
+    quantization: str | None = None
+    trust_remote_code: bool = False
+    allow_remote_code: bool = False
+    path_env: str | None = None
+    architectures: tuple[str, ...] | None = None
+    server_args: Mapping[str, tuple[str, ...]]
+    server_env: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The machine a spec asks for."""
+
+    name: str
+    vendor: str
+    architecture: str | None = None
+    gpu: str | None = None
+    count: int = 0
+    memory_gib: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """An accuracy someone measured: `correct` of `n`."""
+
+    correct: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """A log-normal response time: its median in seconds and the sd of its logarithm."""
+
+    median_s: float = 0.0
+    sigma: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Shares of requests that the bundled server spoils, and the answer after which it dies."""
+
+    http_500: float = 0.0
+    drop: float = 0.0
+    hang: float = 0.0
+    truncate: float = 0.0
+    empty: float = 0.0
+    malformed: float = 0.0
+    die_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The server: how it starts or where it listens, and its common knobs by their neutral names.
+
+    `command` and `flags` belong to kind launch, `base_url` and `expected_model` to attach, `accuracy` to
+    `faults` to sim, `answers` and `variant` to replay.
+    """
+
+    name: str
+    kind: EngineKind
+    tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
+    expert_parallel: bool = False
+    max_model_len: int | None = None
+    enforce_eager: bool = False
+    kv_cache_dtype: str | None = None
+    seed: int | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str]
+    command: tuple[str, ...] | None = None
+    flags: Mapping[str, str] | None = None
+    startup_timeout_s: float = 1200.0
+    health_path: str | None = None
+    version_path: str | None = None
+    base_url: str | None = None
+    expected_model: str | None = None
+    api_key_env: str | None = None
+    accuracy: float | None = None
+    dispersion: float | None = None
+    flip_seed: int | None = None
+    latency: Latency | None = None
+    faults: Faults | None = None
+    answers: str | None = None
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """Every field of asking that can move a score. A sampling field that is None is not sent."""
+
+    name: str
+    api: Api
+    shots: int
+    shots_source: ShotSource
+    shots_overlap: ShotOverlap
+    shot_template: str
+    question_template: str
+    system_prompt: str | None = None
+    stop: tuple[str, ...]
+    max_tokens: int
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    extractor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFile:
+    """A pinned dataset file: sha256 of its bytes, its row count, and where it can be downloaded."""
+
+    sha256: str
+    rows: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The question set: dataset, where its files are, how many questions and in which order."""
+
+    name: str
+    dataset: str
+    path: str | None = None
+    n: int | None = None
+    order_seed: int | None = None
+    files: Mapping[str, SplitFile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A false-alarm budget: one false alarm in `nights` nights over `gates` gates."""
+
+    nights: int
+    gates: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredUnder:
+    """The protocol under which a hand-typed gate was measured; another one makes it INCONCLUSIVE."""
+
+    api: Api | None = None
+    shots: int | None = None
+    max_tokens: int | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """The decision rule and its design parameters. Accuracies and shares are in [0, 1].
+
+    alpha comes from exactly one of `alpha`, `sigmas` and `budget` (the first that is set).
+    """
+
+    name: str
+    method: Method
+    floor: float | None = None
+    tolerance: float = 0.0
+    observed: Observed | None = None
+    alpha: float | None = None
+    sigmas: float | None = None
+    budget: Budget | None = None
+    delta: float | None = None
+    beta: float = 0.1
+    max_lost_share: float = 0.01
+    max_truncated_share: float = 0.02
+    measured_under: MeasuredUnder | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Where run records are kept."""
+
+    name: str
+    dir: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """How hard gatekit asks: requests in flight, deadlines, attempts."""
+
+    concurrency: int
+    request_timeout_s: float
+    deadline_s: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One gate, complete: what to serve, on what, how to ask, and how to decide."""
+
+    name: str
+    model: Model
+    hw: Hardware
+    engine: Engine
+    protocol: Protocol
+    task: Task
+    gate: Gate
+    history: History
+    client: Client
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the answers come from the bundled server instead of a model."""
+        return self.engine.kind in (EngineKind.SIM, EngineKind.REPLAY)

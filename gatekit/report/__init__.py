@@ -1,0 +1,1 @@
+"""From verdicts and history to text. Values in, text out; computes no statistics."""

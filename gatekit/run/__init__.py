@@ -1,0 +1,1 @@
+"""One spec, end to end: preflight, engine, questions, observations, verdict, record."""

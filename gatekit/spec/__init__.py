@@ -1,0 +1,1 @@
+"""From config groups and command-line overrides to one frozen, validated Spec."""

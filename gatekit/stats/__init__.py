@@ -1,0 +1,1 @@
+"""Thresholds, intervals and power. Pure functions over numbers (numpy and scipy.special)."""

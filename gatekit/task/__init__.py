@@ -1,0 +1,1 @@
+"""The questions: datasets, prompts, answer extraction and scoring."""
