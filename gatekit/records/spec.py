@@ -230,12 +230,13 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """How hard gatekit asks: requests in flight, deadlines, attempts."""
+    """How hard gatekit asks: requests in flight, attempts, and limits for one request, the run and an outage."""
 
     concurrency: int
     request_timeout_s: float
     deadline_s: float
     attempts: int
+    outage_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,64 @@
+"""The process's edge: whatever happens, imports included, ends in one of gatekit's exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+_INTERNAL = 70
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    code = _INTERNAL
+    try:
+        from gatekit.cli.main import main as command_line
+
+        code = int(command_line(sys.argv[1:]))
+    except KeyboardInterrupt as error:
+        code = getattr(error, "exit_code", _INTERRUPTED)
+        _say(f"gatekit: interrupted [{code}]")
+    except BaseException as error:  # an exit code of 1 must never mean a crash
+        _report_bug(error)
+    _leave(code)
+
+
+def _report_bug(error: BaseException) -> None:
+    what = f"gatekit: internal error: {type(error).__name__}: {str(error)[:200]!a}"
+    try:
+        import tempfile
+        import traceback
+
+        handle, path = tempfile.mkstemp(prefix="gatekit-crash-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            traceback.print_exception(error, file=file)
+        what += f"; a bug in gatekit, not a verdict; details in {path} [internal]"
+    except BaseException:  # a full disk must not change the exit code
+        what += "; a bug in gatekit, not a verdict [internal]"
+    if "--json" in sys.argv:
+        import json
+
+        document = {"verdict": "INTERNAL", "exit_code": _INTERNAL, "reason_code": "internal", "reason": what}
+        _say(json.dumps(document), to_stdout=True)
+    _say(what)
+
+
+def _say(text: str, *, to_stdout: bool = False) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stdout if to_stdout else sys.stderr)
+
+
+def _leave(code: int) -> None:
+    # Python would turn a reader that went away into exit code 120, and a verdict would be lost.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What a waiting person sees on stderr: a live bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from gatekit.report.escape import escape_terminal
+
+if TYPE_CHECKING:
+    import rich.progress
+
+    from gatekit.run.progress import Progress
+
+_WAITING_BEAT_S = 15.0
+_ASKING_BEAT_S = 30.0
+_TICK_S = 0.25
+_SHOWN_CHARACTERS = 120
+
+
+@contextmanager
+def live_progress(stream: TextIO) -> Iterator[Progress]:
+    """A progress display on `stream` for as long as the block runs."""
+    if stream.isatty():
+        with _bar(stream) as bar:
+            yield bar
+        return
+    heartbeat = Heartbeat(stream)
+    try:
+        yield heartbeat
+    finally:
+        heartbeat.stop()
+
+
+class Heartbeat:
+    """One line per phase, and one now and then while it lasts."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._text = ""
+        self._beat_s = _WAITING_BEAT_S
+        self._last_s = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def phase(self, text: str) -> None:
+        """Say the new phase at once."""
+        self._text = text
+        self._beat_s = _WAITING_BEAT_S
+        self._say(text)
+
+    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+        """Keep the numbers for the next line."""
+        self._beat_s = _ASKING_BEAT_S
+        self._text = progress_text(done, n, correct, lost)
+        if done == n:
+            self._say(self._text)
+
+    def stop(self) -> None:
+        """Say nothing more."""
+        self._over.set()
+        self._thread.join()
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK_S):
+            if time.monotonic() - self._last_s >= self._beat_s:
+                self._say(f"still {self._text}" if self._beat_s == _WAITING_BEAT_S else self._text)
+
+    def _say(self, text: str) -> None:
+        self._last_s = time.monotonic()
+        try:
+            self._stream.write(f"gatekit: {escape_terminal(text, limit=_SHOWN_CHARACTERS)}\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._over.set()  # nobody reads; the run goes on
+
+
+class Bar:
+    """A rich progress bar."""
+
+    def __init__(self, progress: rich.progress.Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None)
+
+    def phase(self, text: str) -> None:
+        """Show the new phase without an end in sight."""
+        self._progress.update(self._task, description=escape_terminal(text, limit=_SHOWN_CHARACTERS))
+
+    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+        """Move the bar."""
+        text = progress_text(done, n, correct, lost)
+        self._progress.update(self._task, completed=done, total=n, description=text)
+
+
+def progress_text(done: int, n: int, correct: int, lost: int) -> str:
+    """`512 of 1319 asked, 95.1 % right, 2 lost`; the share is of the questions that brought an answer."""
+    answers = done - lost
+    share = f", {100 * correct / answers:.1f} % right" if answers else ""
+    return f"{done} of {n} asked{share}" + (f", {lost} lost" if lost else "")
+
+
+@contextmanager
+def _bar(stream: TextIO) -> Iterator[Bar]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield Bar(progress)

@@ -1,0 +1,140 @@
+"""The command line: which command, how it is told that something is wrong, and the exit code."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from gatekit import __version__
+from gatekit.cli.arguments import HelpWanted
+from gatekit.errors import ConfigError, ExitCode, GatekitError, Interrupted
+from gatekit.report.escape import escape_terminal
+
+HELP = """\
+gatekit: is this build of an LLM inference server still accurate?
+
+usage:
+  python -m gatekit [GROUP=OPTION] [KEY=VALUE] ...   run one gate and give its verdict
+  python -m gatekit -m GROUP=A,B ...                 run several, one after another
+  python -m gatekit plan [GROUP=OPTION] ...          print the resolved spec, run nothing
+  python -m gatekit history list|show|rebuild        the runs so far
+
+examples:
+  python -m gatekit                                  the default: a simulated model, no GPU, no network
+  python -m gatekit model=laguna_int4 hw=b200        start the server on this machine and gate it
+  python -m gatekit model=laguna_int4 hw=b200 engine=external engine.base_url=http://127.0.0.1:8000
+  python -m gatekit engine.accuracy=0.70             watch a regression fail
+
+options:
+  -m, --multirun         sweep: every combination of the comma-separated values
+  --cfg                  as plan
+  --config-dir DIR       a folder of your own config groups; its files come before the shipped ones
+  --run-id NAME          name the run (letters, digits, . _ -)
+  --json                 one JSON document on stdout instead of text
+  --allow-inconclusive   exit 0 instead of 4 when the evidence supports no verdict
+  --version, --help
+
+groups: model, hw, engine, protocol, task, gate, history
+exit codes: 0 PASS, 1 FAIL (a measured regression), 2 wrong input, 3 INFRA, 4 INCONCLUSIVE,
+  70 a bug in gatekit, 130 and 143 interrupted
+"""
+
+Command = Callable[[Sequence[str]], ExitCode]
+
+
+class _Terminated(KeyboardInterrupt):
+    exit_code = ExitCode.TERMINATED
+
+
+def main(arguments: Sequence[str]) -> ExitCode:
+    """The exit code of one command line; everything a user needs to know is printed."""
+    _unwind_on_termination()
+    _never_fail_on_characters()
+    try:
+        return _run(arguments)
+    except HelpWanted as wish:
+        print(wish.text.rstrip("\n"))
+        return ExitCode.PASS
+    except GatekitError as error:
+        code = error.signal_code if isinstance(error, Interrupted) else error.exit_code
+        say_error(error, code, as_json="--json" in arguments)
+        return code
+
+
+def say_error(error: GatekitError, code: ExitCode, *, as_json: bool) -> None:
+    """One line per problem on stderr, and with `as_json` the same as a document on stdout."""
+    if as_json:
+        from gatekit.report.summary import summarise_error
+
+        print(json.dumps(summarise_error(error, code)))
+    for line in error.lines():
+        print(f"gatekit: {escape_terminal(line)}", file=sys.stderr)
+
+
+def _run(arguments: Sequence[str]) -> ExitCode:
+    if arguments and arguments[0] in ("-h", "--help", "help"):
+        raise HelpWanted(HELP)
+    if "--version" in arguments:
+        raise HelpWanted(f"gatekit {__version__}")
+    name, rest = _command(arguments)
+    return _commands()[name](rest)
+
+
+def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The command's name and what follows it; a line that starts with an override or option is a run."""
+    first = arguments[0] if arguments else ""
+    if first in _commands():
+        return first, arguments[1:]
+    if not first or first.startswith(("-", "+", "~")) or "=" in first:
+        return "run", arguments
+    known = list(_commands())
+    near = difflib.get_close_matches(first, known, n=1, cutoff=0.5)
+    hint = (
+        f"did you mean {near[0]!r}?" if near else f"commands are {', '.join(known)}; overrides are KEY=VALUE"
+    )
+    raise ConfigError.one(f"unknown command {first!r}", reason="unknown-command", hint=hint)
+
+
+def _commands() -> dict[str, Command]:
+    return {"run": _gate, "plan": _plan, "history": _history}
+
+
+def _gate(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.run import run
+
+    return run(arguments, environ=os.environ)
+
+
+def _plan(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.run import run
+
+    return run(["--cfg", *arguments], environ=os.environ)
+
+
+def _history(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.history import run
+
+    return run(arguments, stdout=sys.stdout, environ=os.environ)
+
+
+def _unwind_on_termination() -> None:
+    """SIGTERM and SIGHUP unwind like Ctrl-C, so that every server is stopped; nohup's choice is kept."""
+
+    def unwind(number: int, frame: FrameType | None) -> None:
+        raise _Terminated
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, unwind)
+
+
+def _never_fail_on_characters() -> None:
+    """An ASCII terminal shows escapes instead of raising UnicodeEncodeError."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

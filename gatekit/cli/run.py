@@ -1,0 +1,182 @@
+"""`gatekit [run]`: one gate or a sweep of them, to the verdict; with `--cfg` the resolved specs only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gatekit.cli.arguments import HelpWanted, Parser, parse
+from gatekit.cli.live import live_progress
+from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, Interrupted, fold
+from gatekit.records.canonical import to_plain
+from gatekit.records.run import RunRecord
+from gatekit.records.spec import Spec
+from gatekit.records.verdict import Outcome
+from gatekit.report.escape import escape_terminal
+
+_CACHE_VARIABLE = "GATEKIT_CACHE_DIR"
+_ID_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How one spec ended: its exit code and its summary as plain data."""
+
+    exit_code: ExitCode
+    summary: dict[str, Any]
+
+
+def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
+    """Run what the arguments ask for and print it. Raises ConfigError for wrong input."""
+    options = _parse(arguments)
+    specs = _specs(options, environ)
+    if options.cfg:
+        return _show(specs, as_json=options.json)
+    if options.run_id and len(specs) > 1:
+        raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
+    ended = _run_all(specs, options, environ)
+    code = fold(one.exit_code for one in ended)
+    if options.json:
+        summaries = [one.summary for one in ended]
+        print(
+            json.dumps(summaries[0] if not options.multirun else {"exit_code": int(code), "runs": summaries})
+        )
+    elif options.multirun:
+        _print_table(specs, ended)
+    return code
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    parser = Parser("gatekit", "Run one gate, or with -m a sweep of them.", add_help=False)
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("--cfg", action="store_true")
+    parser.add_argument("--config-dir", action="append", default=[])
+    parser.add_argument("--run-id")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--allow-inconclusive", action="store_true")
+    options = parse(parser, arguments)
+    if options.help:
+        from gatekit.cli.main import HELP
+
+        raise HelpWanted(HELP)
+    return options
+
+
+def _specs(options: Namespace, environ: Mapping[str, str]) -> tuple[Spec, ...]:
+    from gatekit.spec.resolve import config_dirs, resolve, resolve_many
+
+    dirs = config_dirs(options.config_dir, environ)
+    if options.multirun:
+        return resolve_many(options.overrides, dirs=dirs)
+    return (resolve(options.overrides, dirs=dirs),)
+
+
+def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
+    plain = [to_plain(spec) for spec in specs]
+    if as_json:
+        print(json.dumps(plain if len(plain) > 1 else plain[0], indent=2))
+        return ExitCode.PASS
+    import yaml
+
+    print(yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=False), end="")
+    return ExitCode.PASS
+
+
+def _run_all(specs: Sequence[Spec], options: Namespace, environ: Mapping[str, str]) -> list[Ended]:
+    """Every spec in turn. What is wrong with one does not keep the others from running; a signal does."""
+    ended: list[Ended] = []
+    for spec in specs:
+        try:
+            ended.append(_run_one(spec, options, environ))
+        except Interrupted:
+            raise
+        except GatekitError as error:
+            if not options.multirun:
+                raise
+            ended.append(_not_run(error))
+    return ended
+
+
+def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ended:
+    from gatekit.report.summary import summarise
+    from gatekit.run.execute import Surroundings, execute
+
+    with live_progress(sys.stderr) as progress:
+        around = Surroundings(
+            environ=environ,
+            now=lambda: datetime.now(UTC),
+            cache_dir=_cache_dir(environ),
+            progress=progress,
+        )
+        finished = execute(spec, run_id=options.run_id or _new_run_id(spec), around=around)
+    code = finished.record.verdict.outcome.exit_code
+    if finished.storage_failure is not None:
+        _say_not_recorded(finished.storage_failure)
+        code = fold([code, ExitCode.INFRA])
+    if options.allow_inconclusive and finished.record.verdict.outcome is Outcome.INCONCLUSIVE:
+        print("gatekit: INCONCLUSIVE, let through by --allow-inconclusive", file=sys.stderr)
+        code = ExitCode.PASS
+    stored_at = None if finished.path is None else str(finished.path)
+    if not options.json:
+        _print_verdict(finished.record, stored_at)
+    return Ended(exit_code=code, summary=summarise(finished.record, exit_code=code, stored_at=stored_at))
+
+
+def _new_run_id(spec: Spec) -> str:
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", spec.name)[:_ID_CHARACTERS]
+    return f"{moment}-{name}-{secrets.token_hex(3)}"
+
+
+def _cache_dir(environ: Mapping[str, str]) -> Path:
+    if environ.get(_CACHE_VARIABLE):
+        return Path(environ[_CACHE_VARIABLE])
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"]) / "gatekit"
+    try:
+        return Path.home() / ".cache" / "gatekit"
+    except RuntimeError:  # no home: datasets by task.path still work
+        return Path(os.devnull) / "gatekit"
+
+
+def _say_not_recorded(error: InfraError) -> None:
+    for line in error.lines():
+        print(f"gatekit: not recorded: {escape_terminal(line)}", file=sys.stderr)
+
+
+def _print_verdict(record: RunRecord, stored_at: str | None) -> None:
+    from gatekit.history import index
+    from gatekit.report.terminal import explain
+
+    comparable: int | None = None
+    if stored_at is not None:
+        history_dir = Path(record.spec.history.dir)
+        key = record.comparability.key
+        comparable = len(index.comparable(history_dir, key, exclude_run_id=record.run_id))
+    print(explain(record, comparable_runs=comparable, stored_at=stored_at), end="", flush=True)
+
+
+def _not_run(error: GatekitError) -> Ended:
+    from gatekit.report.summary import summarise_error
+
+    for line in error.lines():
+        print(f"gatekit: {escape_terminal(line)}", file=sys.stderr)
+    return Ended(exit_code=error.exit_code, summary=summarise_error(error, error.exit_code))
+
+
+def _print_table(specs: Sequence[Spec], ended: Sequence[Ended]) -> None:
+    width = max(len(spec.name) for spec in specs)
+    print()
+    for spec, one in zip(specs, ended, strict=True):
+        print(f"{one.summary['verdict']:<13}{spec.name:<{width}}  {escape_terminal(one.summary['reason'])}")

@@ -1,0 +1,90 @@
+"""The command line of a launched engine, as an argv list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gatekit.errors import ConfigError
+from gatekit.records.spec import Spec
+
+HOST = "127.0.0.1"
+MODEL_TOKEN = "{model}"  # noqa: S105 - a placeholder, not a password
+
+
+def server_argv(spec: Spec, *, port: int, served_model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The argv that starts the spec's engine for its model.
+
+    In this order: `engine.command` with `{model}` filled in; the common knobs in the order and the spelling
+    of `engine.flags`, without those at their default (a true switch appears bare); the model's `server_args`
+    for this engine; `engine.args`.
+
+    Raises ConfigError when the engine has no command, spells a knob that does not exist, or the model's
+    name would be read as an option.
+    """
+    engine = spec.engine
+    if not engine.command:
+        raise ConfigError.one(
+            f"engine {engine.name!r} has no command to start it",
+            reason="engine-command",
+            hint="set engine.command to a list such as [vllm, serve, '{model}']",
+        )
+    model = model_path(spec, environ)
+    command = tuple(token.replace(MODEL_TOKEN, model) for token in engine.command)
+    flags = _flags(spec, port=port, served_model=served_model, local=model != spec.model.name)
+    return command + flags + tuple(spec.model.server_args.get(engine.name, ())) + engine.args
+
+
+def model_path(spec: Spec, environ: Mapping[str, str]) -> str:
+    """The model's hub id or path: the variable `model.path_env` when it is set, else `model.name`."""
+    override = environ.get(spec.model.path_env, "") if spec.model.path_env else ""
+    path = override or spec.model.name
+    if path.startswith("-") or "\0" in path:
+        source = spec.model.path_env if override else "model.name"
+        raise ConfigError.one(
+            f"{source} starts with '-' or holds a NUL: a server would not read it as a model",
+            reason="model-path",
+            hint="give a hub id or a path",
+        )
+    return path
+
+
+def _flags(spec: Spec, *, port: int, served_model: str, local: bool) -> tuple[str, ...]:
+    knobs = _knobs(spec, port=port, served_model=served_model, local=local)
+    argv: list[str] = []
+    for knob, spelling in (spec.engine.flags or {}).items():
+        if knob not in knobs:
+            raise ConfigError.one(
+                f"engine.flags.{knob} is no knob of an engine",
+                reason="unknown-knob",
+                hint=f"the knobs are {', '.join(knobs)}",
+            )
+        value = knobs[knob]
+        if value is True:
+            argv.append(spelling)
+        elif value is not None:
+            argv += (spelling, str(value))
+    return tuple(argv)
+
+
+def _knobs(spec: Spec, *, port: int, served_model: str, local: bool) -> dict[str, str | int | None]:
+    """Every knob by its neutral name: None where it is at its default, True for a switch that is on."""
+    engine, model = spec.engine, spec.model
+    return {
+        "host": HOST,
+        "port": port,
+        "served_model_name": served_model,
+        "tensor_parallel_size": _unless_one(engine.tensor_parallel_size),
+        "data_parallel_size": _unless_one(engine.data_parallel_size),
+        "expert_parallel": engine.expert_parallel or None,
+        "max_model_len": engine.max_model_len,
+        "enforce_eager": engine.enforce_eager or None,
+        "kv_cache_dtype": engine.kv_cache_dtype,
+        "seed": engine.seed,
+        "revision": None if local else model.revision,  # a revision pins a hub id; a local path has none
+        "quantization": model.quantization,
+        "trust_remote_code": model.trust_remote_code or None,
+    }
+
+
+def _unless_one(size: int) -> int | None:
+    return size if size != 1 else None

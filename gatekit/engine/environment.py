@@ -1,0 +1,53 @@
+"""What a server sees of the environment: an allowlist, so that no secret of the caller reaches it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import gatekit
+from gatekit.records.spec import Spec
+
+RUN_MARKER = "GATEKIT_RUN"
+
+_NAMES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "LANG",
+        "TMPDIR",
+        "CUDA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "LD_LIBRARY_PATH",
+        "HF_HOME",
+        "HF_HUB_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "XDG_CACHE_HOME",
+    }
+)
+_PREFIXES = ("LC_", "NVIDIA_")
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that any server gets; PATH falls back to the system's default one."""
+    kept = {name: value for name, value in environ.items() if name in _NAMES or name.startswith(_PREFIXES)}
+    kept.setdefault("PATH", os.defpath)
+    return kept
+
+
+def engine_environment(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
+    """A launched engine's environment: the inherited part, the engine's `env`, the model's `server_env`."""
+    own = spec.model.server_env.get(spec.engine.name, {})
+    return {**inherited(environ), **spec.engine.env, **own}
+
+
+def bundled_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the bundled answer server, which imports this very gatekit, checkout or not."""
+    kept = inherited(environ)
+    package_parent = str(Path(gatekit.__file__).resolve().parents[1])
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, (package_parent, kept.get("PYTHONPATH"))))
+    return kept

@@ -1,0 +1,203 @@
+"""A gate as integer counts, with the error rates it really has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+from gatekit.errors import ConfigError
+from gatekit.gate.wording import accuracy, percent, points
+from gatekit.records.spec import Gate, Method, Observed
+from gatekit.records.verdict import Rule
+from gatekit.stats.binomial import accept_count, lower_tail, reject_count
+from gatekit.stats.exact import exact
+from gatekit.stats.power import noticed_drop
+from gatekit.stats.threshold import alpha_from_budget, floor_count, sigma_count
+
+POWER = 0.9
+DEFAULT_DELTA = 0.05
+_HALF_POINT = Fraction(1, 200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """The two counts of a gate at n questions, and the accuracy they guard.
+
+    `guarded` is what a healthy model must not fall below: the floor less its tolerance, or the observed
+    accuracy.
+    """
+
+    guarded: Fraction
+    alpha: float | None
+    k_reject: int
+    k_accept: int | None
+
+
+def rule(gate: Gate, n: int) -> Rule:
+    """The gate's decision rule at n questions: counts, error rates, and what it cannot see, in words.
+
+    Raises ConfigError when the gate lacks what its method needs: `gate-needs-floor`, `gate-needs-observed`,
+    `gate-needs-alpha`, `gate-observed-impossible`, or `gate-needs-questions` for n < 1.
+    """
+    found = thresholds(gate, n)
+    reference = _reference(gate, found)
+    p, k = float(reference), found.k_reject
+    deviation = sqrt(n * reference * (1 - reference))
+    drop = noticed_drop(n, k, reference, POWER)
+    return Rule(
+        method=gate.method.value,
+        n=n,
+        k_reject=k,
+        k_accept=found.k_accept,
+        reference_accuracy=p,
+        alpha=found.alpha,
+        realised_alpha=lower_tail(k, n, reference),
+        sigmas=float(n * reference - k) / deviation if deviation else None,
+        noticed_drop=drop,
+        power=POWER,
+        notes=(*_warnings(found), *_notes(gate, n, found, reference), _blindness(found, n, reference, drop)),
+    )
+
+
+def thresholds(gate: Gate, n: int) -> Thresholds:
+    """The gate's counts at n questions, without words. Errors: as `rule`."""
+    if n < 1:
+        raise ConfigError.one(
+            f"a gate needs at least one question, not {n}",
+            reason="gate-needs-questions",
+            where="task.n",
+            hint="set task.n to the number of questions, or leave it out to ask all",
+        )
+    if gate.method is Method.STATIC_FLOOR:
+        return _floor_thresholds(gate, n)
+    p0 = observed_accuracy(_observed(gate))
+    alpha, k_reject = _alpha_and_count(gate, n, p0)
+    k_accept = None
+    if gate.delta is not None:
+        k_accept = accept_count(n, max(Fraction(0), p0 - exact(gate.delta)), gate.beta)
+    return Thresholds(guarded=p0, alpha=alpha, k_reject=k_reject, k_accept=k_accept)
+
+
+def observed_accuracy(observed: Observed) -> Fraction:
+    """The healthy accuracy a measurement stands for: correct / n, exactly.
+
+    A perfect score does not prove an accuracy of 1, at which a single wrong answer would be a regression: it
+    counts as (n + 1/2) / (n + 1), the mean under the prior Beta(1/2, 1/2).
+
+    >>> observed_accuracy(Observed(correct=180, n=200)), observed_accuracy(Observed(correct=2, n=2))
+    (Fraction(9, 10), Fraction(5, 6))
+    """
+    if observed.correct == observed.n:
+        return Fraction(2 * observed.n + 1, 2 * observed.n + 2)
+    return Fraction(observed.correct, observed.n)
+
+
+def _floor_thresholds(gate: Gate, n: int) -> Thresholds:
+    if gate.floor is None:
+        raise ConfigError.one(
+            f"gate {gate.name}: method static_floor needs a floor",
+            reason="gate-needs-floor",
+            where="gate.floor",
+            hint="set gate.floor to an accuracy between 0 and 1",
+        )
+    if gate.observed is not None:
+        _observed(gate)
+    guarded = max(Fraction(0), exact(gate.floor) - exact(gate.tolerance))
+    k_reject = floor_count(gate.floor, gate.tolerance, n)
+    return Thresholds(guarded=guarded, alpha=None, k_reject=k_reject, k_accept=None)
+
+
+def _observed(gate: Gate) -> Observed:
+    """The gate's measurement, present and possible."""
+    if gate.observed is None:
+        raise ConfigError.one(
+            f"gate {gate.name}: method {gate.method.value} needs a measured accuracy",
+            reason="gate-needs-observed",
+            where="gate.observed",
+            hint="set gate.observed.correct and gate.observed.n from a healthy run, or use static_floor",
+        )
+    if not 0 <= gate.observed.correct <= gate.observed.n or gate.observed.n == 0:
+        raise ConfigError.one(
+            f"gate {gate.name}: {gate.observed.correct} correct of {gate.observed.n} is no measurement",
+            reason="gate-observed-impossible",
+            where="gate.observed",
+            hint="gate.observed.correct lies between 0 and gate.observed.n, and n is at least 1",
+        )
+    return gate.observed
+
+
+def _alpha_and_count(gate: Gate, n: int, p0: Fraction) -> tuple[float | None, int]:
+    """The nominal false-alarm rate (None where sigmas were asked for) and k_reject."""
+    if gate.alpha is not None:
+        return gate.alpha, reject_count(n, p0, gate.alpha)
+    if gate.sigmas is not None:
+        return None, sigma_count(n, p0, gate.sigmas)
+    if gate.budget is not None:
+        alpha = alpha_from_budget(gate.budget.gates, gate.budget.nights)
+        return alpha, reject_count(n, p0, alpha)
+    raise ConfigError.one(
+        f"gate {gate.name}: method {gate.method.value} needs a false-alarm rate",
+        reason="gate-needs-alpha",
+        where="gate.alpha",
+        hint="set one of gate.alpha, gate.sigmas and gate.budget",
+    )
+
+
+def _reference(gate: Gate, found: Thresholds) -> Fraction:
+    """The healthy accuracy that the error rates refer to."""
+    if gate.method is Method.STATIC_FLOOR and gate.observed is None:
+        return exact(gate.floor or 0.0)
+    return observed_accuracy(_observed(gate)) if gate.observed is not None else found.guarded
+
+
+def _warnings(found: Thresholds) -> tuple[str, ...]:
+    if found.k_reject <= 0:
+        return ("VACUOUS: k_reject is 0, so this gate can never fail",)
+    if found.k_accept is not None and found.k_accept > found.k_reject:
+        zone = f"{found.k_reject} to {found.k_accept - 1} correct give no verdict"
+        return (f"UNDERPOWERED: k_accept {found.k_accept} is above k_reject {found.k_reject}: {zone}",)
+    return ()
+
+
+def _notes(gate: Gate, n: int, found: Thresholds, reference: Fraction) -> tuple[str, ...]:
+    notes = []
+    if gate.method is Method.STATIC_FLOOR and gate.tolerance:
+        limits = f"{accuracy(gate.floor or 0.0)} less {accuracy(gate.tolerance)}"
+        notes.append(f"the effective floor is {accuracy(float(found.guarded))} ({limits})")
+    if gate.method is Method.STATIC_FLOOR and found.k_reject > 0:
+        notes.append(_false_alarms(found, n))
+    if gate.observed is None:
+        notes.append("no measured accuracy is given: the error rates refer to the floor itself")
+    else:
+        notes.append(_measurement(gate.observed, reference))
+    return tuple(notes)
+
+
+def _false_alarms(found: Thresholds, n: int) -> str:
+    """How often a model half a point above the floor fails: the price of a floor close to the truth."""
+    healthy = min(Fraction(1), found.guarded + _HALF_POINT)
+    rate = percent(lower_tail(found.k_reject, n, healthy))
+    floor = accuracy(float(found.guarded))
+    return f"{floor} at n={n} fails a healthy model of accuracy {accuracy(float(healthy))} in {rate} of runs"
+
+
+def _measurement(observed: Observed, reference: Fraction) -> str:
+    """The reference is a measurement too: its binomial standard deviation, in points."""
+    spread = points(sqrt(reference * (1 - reference) / observed.n))
+    text = f"the reference {accuracy(float(reference))} is itself one measurement of {observed.n} questions"
+    perfect = " (a perfect score counts as half an answer less)" if observed.correct == observed.n else ""
+    return f"{text}{perfect}: its standard deviation is {spread}"
+
+
+def _blindness(found: Thresholds, n: int, reference: Fraction, drop: float | None) -> str:
+    """The smallest drop that is noticed, and how often a drop of 5 points is."""
+    p = accuracy(float(reference))
+    if drop is None:
+        return f"blind to every drop below {p}"
+    dropped = max(Fraction(0), reference - exact(DEFAULT_DELTA))
+    rate = percent(lower_tail(found.k_reject, n, dropped))
+    small = (
+        f"blind to drops of less than {points(drop)} below {p} (noticed in under {percent(POWER)} of runs)"
+    )
+    return f"{small}; a drop to {accuracy(float(dropped))} fails in {rate} of runs"

@@ -1,0 +1,55 @@
+"""How shares, probabilities and drops are written in a sentence."""
+
+from __future__ import annotations
+
+_NEGLIGIBLE = 1e-6
+
+
+def percent(share: float) -> str:
+    """A probability in percent with three significant digits, never rounded to a false certainty.
+
+    >>> percent(0.00951), percent(0.28), percent(5e-19), percent(0.99999)
+    ('0.951 %', '28 %', 'under 0.0001 %', 'over 99.9 %')
+    """
+    if 0 < share < _NEGLIGIBLE:
+        return "under 0.0001 %"
+    if 0.9995 <= share < 1:
+        return "over 99.9 %"
+    return f"{100 * share:.3g} %"
+
+
+def points(drop: float) -> str:
+    """A difference of accuracies in percentage points.
+
+    >>> points(0.032), points(0.01)
+    ('3.2 points', '1 point')
+    """
+    value = f"{100 * drop:.2g}" if drop < 0.1 else f"{100 * drop:.3g}"
+    return f"{value} point" if value == "1" else f"{value} points"
+
+
+def accuracy(value: float) -> str:
+    """An accuracy in [0, 1] as people type it: no trailing zeros beyond four digits.
+
+    >>> accuracy(0.9), accuracy(0.905), accuracy(1187 / 1319)
+    ('0.9', '0.905', '0.8999')
+    """
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def seen(correct: int, n: int) -> str:
+    """A count with its share of n.
+
+    >>> seen(1253, 1319)
+    '1253 of 1319 correct (95.0 %)'
+    """
+    return f"{correct} of {n} correct ({100 * correct / n:.1f} %)"
+
+
+def bare_percent(share: float) -> str:
+    """A share as people and scripts type it, without a space.
+
+    >>> bare_percent(0.1), bare_percent(0.02)
+    ('10%', '2%')
+    """
+    return f"{100 * share:.3g}%"

@@ -1,0 +1,168 @@
+"""The immutable run records: `<history>/runs/<run id>/record.json`, one file per run, never changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from gatekit.errors import ConfigError, InfraError
+from gatekit.history.durable_files import make_folder, probe_folder, read_bounded, storage_error, write_once
+from gatekit.records.canonical import Plain, canonical_json
+from gatekit.records.run import RunRecord, record_from_plain, record_to_plain
+from gatekit.resources import schema
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+MAX_RECORD_BYTES = 256 * 1024 * 1024
+RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SHOWN_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """A run record as a file holds it: its plain data with `digest`, and the record built from them."""
+
+    path: Path
+    plain: Plain
+    record: RunRecord
+
+    @property
+    def digest(self) -> str:
+        """`sha256:...` of the record's content."""
+        return str(self.plain["digest"])
+
+
+def check_run_id(run_id: str) -> str:
+    """`run_id` itself. Raises ConfigError unless it matches RUN_ID_PATTERN, and so is a safe folder name."""
+    if RUN_ID_PATTERN.fullmatch(run_id):
+        return run_id
+    raise ConfigError.one(
+        f"run id {run_id[:40]!r} is not allowed",
+        reason="bad-run-id",
+        hint="use 1 to 128 letters, digits, dots, underscores and hyphens, the first a letter or a digit",
+    )
+
+
+def check_writable(history_dir: Path) -> None:
+    """Make the history folder and prove that it can be written. Raises InfraError; call it before a run."""
+    try:
+        probe_folder(history_dir)
+    except OSError as error:
+        raise storage_error("write in", history_dir, error) from error
+
+
+def create_run_dir(history_dir: Path, run_id: str) -> Path:
+    """The folder of a run, made (0700) if missing. Raises ConfigError on a bad id, InfraError on storage."""
+    folder = record_path(history_dir, run_id).parent
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise storage_error("make", folder, error) from error
+    return folder
+
+
+def record_path(history_dir: Path, run_id: str) -> Path:
+    """Where the record of a run is, or would be. Raises ConfigError on a bad id."""
+    return history_dir / "runs" / check_run_id(run_id) / "record.json"
+
+
+def record_paths(history_dir: Path) -> Iterator[Path]:
+    """Every record file of the history, sorted by run id. Raises InfraError when the folder is unreadable."""
+    runs = history_dir / "runs"
+    try:
+        names = sorted(folder.name for folder in runs.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage_error("read", runs, error) from error
+    paths = (runs / name / "record.json" for name in names)
+    yield from (path for path in paths if path.exists())
+
+
+def write_record(history_dir: Path, record: RunRecord) -> Path:
+    """The file that now holds `record`: canonical JSON and a newline, on the disk when this returns.
+
+    Writing the same content again changes nothing. Raises InfraError when the run id already has other
+    content, naming both digests, and when storage fails.
+    """
+    path = create_run_dir(history_dir, record.run_id) / "record.json"
+    plain = record_to_plain(record)
+    try:
+        written = write_once(path, canonical_json(plain) + b"\n")
+    except OSError as error:
+        raise storage_error("write", path, error) from error
+    if not written:
+        _refuse_other_content(path, plain["digest"])
+    return path
+
+
+def read_record(path: Path) -> RunRecord:
+    """The record in the file `path`, checked. Raises InfraError: see `read_stored`."""
+    return read_stored(path).record
+
+
+def read_stored(path: Path) -> StoredRecord:
+    """The record in the file `path` with its plain data.
+
+    Raises InfraError naming the path and the cause when the file cannot be read, is larger than
+    MAX_RECORD_BYTES, is not a record by `schemas/record.schema.json`, or is not byte for byte what its
+    digest promises.
+    """
+    try:
+        data = read_bounded(path, MAX_RECORD_BYTES)
+    except OSError as error:
+        raise storage_error("read", path, error) from error
+    plain = _parse(path, data)
+    try:
+        record = record_from_plain(plain)
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
+        _refuse_broken(path, str(error))
+    if not RUN_ID_PATTERN.fullmatch(record.run_id):
+        _refuse_broken(path, f"its run id {record.run_id[:40]!r} is not allowed")
+    return StoredRecord(path=path, plain=plain, record=record)
+
+
+def _parse(path: Path, data: bytes) -> Plain:
+    try:
+        plain = json.loads(data.decode("utf-8", errors="surrogatepass"))
+        flaw = next(_validator().iter_errors(plain), None)
+        is_canonical = flaw is not None or canonical_json(plain) + b"\n" == data
+    except (ValueError, RecursionError) as error:
+        _refuse_broken(path, str(error))
+    if flaw is not None:
+        _refuse_broken(path, f"{flaw.json_path}: {flaw.message}")
+    # The digest covers values only; this covers the bytes: repeated keys, spaces, another spelling.
+    if not is_canonical:
+        _refuse_broken(path, "its bytes are not in canonical form")
+    return plain
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(schema("record"))
+
+
+def _refuse_other_content(path: Path, digest: str) -> None:
+    there = read_stored(path).digest
+    if there != digest:
+        raise InfraError(
+            f"{path} already holds {there}, not {digest}; a record is never overwritten",
+            reason="run-id-taken",
+            hint="run again under another run id",
+        )
+
+
+def _refuse_broken(path: Path, why: str) -> NoReturn:
+    raise InfraError(
+        f"run record {path} is broken: {why[:_SHOWN_CHARACTERS]}",
+        reason="record-broken",
+        hint="restore the file from a copy, or move its folder out of runs/",
+    )

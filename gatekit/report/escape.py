@@ -1,0 +1,50 @@
+"""Foreign text made safe to show: nothing in it moves a cursor, changes a colour or reorders a line."""
+
+from __future__ import annotations
+
+_NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
+_INVISIBLE = (
+    0x061C,  # Arabic letter mark
+    *range(0x200E, 0x2010),  # left-to-right and right-to-left mark
+    *range(0x2028, 0x202F),  # line and paragraph separator, embeddings and overrides
+    *range(0x2066, 0x206A),  # isolates
+    0xFEFF,  # byte order mark
+    *range(0xD800, 0xE000),  # lone surrogates, which UTF-8 cannot encode
+)
+_TERMINAL = str.maketrans(
+    {
+        **{chr(code): f"\\x{code:02x}" for code in _CONTROLS},
+        **{chr(code): f"\\u{code:04x}" for code in _INVISIBLE},
+        **_NAMED,
+    }
+)
+
+
+def escape_terminal(text: str, limit: int | None = None) -> str:
+    """`text` on one line with control, bidi and surrogate characters spelled out; UTF-8 can encode it.
+
+    Longer results are cut to `limit` characters, the last three of them dots, never inside an escape.
+
+    >>> print(escape_terminal("red \\x1b[31m and \\u202e back"))
+    red \\x1b[31m and \\u202e back
+    >>> escape_terminal("a long answer", limit=9)
+    'a long...'
+    """
+    if limit is None:
+        return text.translate(_TERMINAL)
+    shown = text[:limit].translate(_TERMINAL)
+    if len(text) <= limit and len(shown) <= limit:
+        return shown
+    return _cut(text[:limit], limit - len("...")) + "..."[:limit]
+
+
+def _cut(text: str, limit: int) -> str:
+    kept, length = [], 0
+    for character in text:
+        piece = character.translate(_TERMINAL)
+        length += len(piece)
+        if length > limit:
+            break
+        kept.append(piece)
+    return "".join(kept)

@@ -1,0 +1,125 @@
+"""One screen that explains a verdict: which rule, which counts, which error rates, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatekit.gate.wording import percent, points
+from gatekit.records.answers import Counts, Observation
+from gatekit.records.run import RunRecord
+from gatekit.records.spec import Budget, Gate
+from gatekit.records.verdict import Rule, Verdict
+from gatekit.report.escape import escape_terminal
+
+_LABEL_WIDTH = 13
+_CELL_CHARACTERS = 300
+_EXAMPLES = 5
+_KEY_CHARACTERS = 19
+
+Line = tuple[str, str]
+
+
+def explain(record: RunRecord, *, comparable_runs: int | None = None, stored_at: str | None = None) -> str:
+    """The verdict of a run as plain text, about twenty lines, without control characters from anywhere.
+
+    `comparable_runs` is how many earlier runs have the same comparability key, where that is known;
+    `stored_at` where the record is kept.
+    """
+    verdict = record.verdict
+    lines = [f"{verdict.outcome.value}  {_safe(record.spec.name)}: {_safe(verdict.reason)}", ""]
+    lines += [f"  {label:<{_LABEL_WIDTH}}{_safe(text)}" for label, text in _facts(record, comparable_runs)]
+    if stored_at is not None:
+        lines.append(f"  {'record':<{_LABEL_WIDTH}}{_safe(stored_at)}")
+    return "\n".join(lines) + "\n"
+
+
+def _safe(text: str) -> str:
+    return escape_terminal(text, limit=_CELL_CHARACTERS)
+
+
+def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
+    verdict = record.verdict
+    if verdict.hint:
+        yield "next", verdict.hint
+    if verdict.rule is not None:
+        yield from _rule(verdict.rule, record.spec.gate)
+    yield "seen", _seen(record.counts)
+    yield from _interval(verdict)
+    yield from _lost(record.observations)
+    yield from _served(record)
+    yield "compares", _compares(record, comparable_runs)
+    yield "run", record.run_id
+    for note in verdict.rule.notes if verdict.rule is not None else ():
+        yield "note", note
+    for warning in verdict.warnings:
+        yield "warning", warning
+
+
+def _rule(rule: Rule, gate: Gate) -> Iterator[Line]:
+    k_pass = max(rule.k_reject, rule.k_accept or 0)
+    between = f", {rule.k_reject} to {k_pass - 1} INCONCLUSIVE" if k_pass > rule.k_reject else ""
+    yield "rule", f"{rule.method}: FAIL below {rule.k_reject} of {rule.n}, PASS from {k_pass}{between}"
+    yield "false alarms", _false_alarms(rule, gate)
+    if rule.noticed_drop is not None:
+        sure = percent(rule.power)
+        yield "notices", f"a drop of {points(rule.noticed_drop)} or more, in {sure} of runs"
+
+
+def _false_alarms(rule: Rule, gate: Gate) -> str:
+    if rule.realised_alpha is None or rule.reference_accuracy is None:
+        return "unknown: no healthy accuracy is stated"
+    healthy = f"{100 * rule.reference_accuracy:.1f} %"
+    text = f"{percent(rule.realised_alpha)} of runs at a healthy accuracy of {healthy}"
+    if rule.sigmas is not None:
+        text += f" ({rule.sigmas:.2f} standard deviations)"
+    if rule.alpha is not None:
+        text += f"; asked for at most {percent(rule.alpha)}" + _budget(rule, gate.budget, gate.alpha)
+    return text
+
+
+def _budget(rule: Rule, budget: Budget | None, alpha: float | None) -> str:
+    if budget is None or alpha is not None:
+        return ""
+    gates = "1 gate" if budget.gates == 1 else f"{budget.gates} gates"
+    return f", one in {budget.nights} nights over {gates}"
+
+
+def _seen(counts: Counts) -> str:
+    names = ("correct", "wrong", "no_answer", "truncated", "lost")
+    parts = [f"{getattr(counts, name)} {name.replace('_', ' ')}" for name in names]
+    return f"{', '.join(parts)}; {counts.n} in all"
+
+
+def _interval(verdict: Verdict) -> Iterator[Line]:
+    interval = verdict.interval
+    if interval is not None:
+        low, high = 100 * interval.low, 100 * interval.high
+        yield "interval", f"{low:.1f} to {high:.1f} % ({percent(interval.confidence)}, Wilson)"
+
+
+def _lost(observations: tuple[Observation, ...]) -> Iterator[Line]:
+    kinds: dict[str, list[int]] = {}
+    for observation in observations:
+        if observation.failure is not None:
+            kinds.setdefault(observation.failure.kind.value, []).append(observation.question_id)
+    for kind, ids in sorted(kinds.items()):
+        some = ", ".join(map(str, ids[:_EXAMPLES])) + (", ..." if len(ids) > _EXAMPLES else "")
+        yield "lost", f"{len(ids)} by {kind} (questions {some})"
+
+
+def _served(record: RunRecord) -> Iterator[Line]:
+    served = record.served
+    if served is None:
+        yield "served", "nothing: no server was ready"
+        return
+    what = served.build or f"{served.engine}, build unknown"
+    simulated = ", SIMULATED" if served.simulated else ""
+    yield "served", f"{what} as {served.model} at {served.base_url}{simulated}"
+
+
+def _compares(record: RunRecord, comparable_runs: int | None) -> str:
+    key = record.comparability.key[:_KEY_CHARACTERS]
+    if comparable_runs is None:
+        return f"with runs of key {key}"
+    runs = "1 earlier run" if comparable_runs == 1 else f"{comparable_runs} earlier runs"
+    return f"with {runs} of the same key {key}"

@@ -1,0 +1,248 @@
+"""One request and its typed outcome. The only room that speaks HTTP to a server under test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import aiohttp
+
+from gatekit.records.answers import Completion, Failure, FailureKind
+from gatekit.records.spec import Api
+from gatekit.report.escape import escape_terminal
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+_DETAIL_CHARACTERS = 200
+
+ROUTES = {Api.COMPLETIONS: "/v1/completions", Api.CHAT: "/v1/chat/completions"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A request that brought no answer, and how long the server asked to wait before the next one."""
+
+    failure: Failure
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A JSON object that a server sent with status 200."""
+
+    data: Mapping[str, Any]
+
+
+class Client:
+    """Requests to one server: no proxies, no redirects, no compression, bounded bodies, one deadline each."""
+
+    def __init__(self, base_url: str, *, api_key: str | None, request_timeout_s: float) -> None:
+        self.base_url = base_url
+        self._api_key = api_key
+        self._request_timeout_s = request_timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            headers=headers,
+            auto_decompress=False,
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, path: str, *, timeout_s: float) -> Reply | Refusal:
+        """The JSON object at `path`, or why there is none."""
+        return await self._request("GET", path, None, timeout_s)
+
+    async def status(self, path: str, *, timeout_s: float) -> int | Refusal:
+        """The HTTP status at `path`, whatever the body; or why there is none."""
+        assert self._session is not None, "use the client as a context manager"
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._session.get(self.base_url + path, allow_redirects=False) as response:
+                    return response.status
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            return self._refusal(*_classify(error, timeout_s))
+
+    async def ask(
+        self, api: Api, body: bytes, *, expected_model: str | None, timeout_s: float | None = None
+    ) -> Completion | Refusal:
+        """The completion for a request body, or why there is none. Never raises for what a server does."""
+        limit = self._request_timeout_s if timeout_s is None else timeout_s
+        reply = await self._request("POST", ROUTES[api], body, limit)
+        if isinstance(reply, Refusal):
+            return reply
+        model = reply.data.get("model")
+        if expected_model is not None and isinstance(model, str) and model != expected_model:
+            detail = f"expected model {expected_model}, the answer comes from {model}"
+            return self._refusal(FailureKind.WRONG_MODEL, detail)
+        try:
+            return parse_completion(api, reply.data)
+        except _BadShapeError as error:
+            return self._refusal(FailureKind.BAD_SHAPE, str(error))
+
+    async def _request(self, method: str, path: str, body: bytes | None, limit: float) -> Reply | Refusal:
+        assert self._session is not None, "use the client as a context manager"
+        url = self.base_url + path
+        try:
+            # The clock starts here: the connector has no queue, and waiting for a turn happens before.
+            async with (
+                asyncio.timeout(limit),
+                self._session.request(method, url, data=body, allow_redirects=False) as response,
+            ):
+                raw = await _bounded_body(response)
+                return self._read(response, raw, path)
+        except _TooLargeError:
+            return self._refusal(FailureKind.TOO_LARGE, f"{path}: body over {MAX_BODY_BYTES // 2**20} MiB")
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            return self._refusal(*_classify(error, limit))
+
+    def _read(self, response: aiohttp.ClientResponse, raw: bytes, path: str) -> Reply | Refusal:
+        if response.status != 200:
+            kind = _kind_of_status(response.status)
+            shown = raw[: 4 * _DETAIL_CHARACTERS].decode("utf-8", errors="replace")
+            detail = f"{path}: HTTP {response.status}: {shown}"
+            return self._refusal(kind, detail, _retry_after(response.headers.get("Retry-After")))
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            return self._refusal(
+                FailureKind.BAD_SHAPE, f"{path}: compressed body although none was asked for"
+            )
+        if response.content_type != "application/json":
+            what = response.content_type[:60]
+            hint = " (a stream although stream is off)" if what == "text/event-stream" else ""
+            return self._refusal(FailureKind.NOT_JSON, f"{path}: content type {what}{hint}")
+        try:
+            data = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            why = f"body is not JSON: {str(error)[:80]}" if raw else "empty body"
+            return self._refusal(FailureKind.NOT_JSON, f"{path}: {why}")
+        if not isinstance(data, dict):
+            return self._refusal(FailureKind.BAD_SHAPE, f"{path}: body is not a JSON object")
+        return Reply(data=data)
+
+    def _refusal(self, kind: FailureKind, detail: str, retry_after_s: float | None = None) -> Refusal:
+        if self._api_key:
+            detail = detail.replace(self._api_key, "***")
+        shown = escape_terminal(detail, limit=_DETAIL_CHARACTERS)
+        return Refusal(failure=Failure(kind=kind, detail=shown), retry_after_s=retry_after_s)
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _BadShapeError(Exception):
+    pass
+
+
+async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            response.close()
+            raise _TooLargeError
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _kind_of_status(status: int) -> FailureKind:
+    special = {
+        401: FailureKind.UNAUTHORIZED,
+        403: FailureKind.UNAUTHORIZED,
+        404: FailureKind.NOT_FOUND,
+        405: FailureKind.NOT_FOUND,
+        408: FailureKind.SERVER_ERROR,
+        429: FailureKind.RATE_LIMITED,
+    }
+    if status in special:
+        return special[status]
+    if 300 <= status < 400:
+        return FailureKind.REDIRECT
+    return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.SERVER_ERROR
+
+
+def _retry_after(value: str | None) -> float | None:
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
+    if isinstance(error, TimeoutError):
+        return FailureKind.TIMEOUT, f"no answer within {limit_s:g} s"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return FailureKind.DNS, f"host name does not resolve: {error.host}"
+    if isinstance(error, (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError)):
+        return FailureKind.TLS, f"TLS: {error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return FailureKind.REFUSED, f"cannot connect to {error.host}:{error.port}: {error.strerror}"
+    if isinstance(
+        error, (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
+    ):
+        return FailureKind.DISCONNECTED, f"connection lost: {error or type(error).__name__}"
+    return FailureKind.BAD_SHAPE, f"not proper HTTP: {type(error).__name__}: {error}"
+
+
+def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
+    """The completion in an OpenAI-style response body. Raises when its shape is not one."""
+    choices = data.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise _BadShapeError("no choices in the response")
+    choice = choices[0]
+    message = choice.get("message") if api is Api.CHAT else choice
+    if not isinstance(message, dict):
+        raise _BadShapeError("no message in the response")
+    raw_usage = data.get("usage")
+    usage = raw_usage if isinstance(raw_usage, dict) else {}
+    completion = Completion(
+        text=_text(message, "content" if api is Api.CHAT else "text"),
+        reasoning=_text(message, "reasoning") or _text(message, "reasoning_content"),
+        finish_reason=_text(choice, "finish_reason"),
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        has_tool_calls=bool(message.get("tool_calls")),
+    )
+    _refuse_swallowed_text(completion)
+    return completion
+
+
+def _refuse_swallowed_text(completion: Completion) -> None:
+    """Tokens were made, the answer stopped by itself, and no text of any kind came: the server lost it."""
+    something = completion.text or completion.reasoning or completion.has_tool_calls
+    if not something and completion.finish_reason == "stop" and (completion.completion_tokens or 0) > 1:
+        raise _BadShapeError(f"{completion.completion_tokens} tokens but no text in the response")
+
+
+def _text(data: Mapping[str, Any], key: str) -> str | None:
+    value = data.get(key)
+    if value is not None and not isinstance(value, str):
+        raise _BadShapeError(f"{key} is not a text")
+    return value
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

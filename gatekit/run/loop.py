@@ -1,0 +1,188 @@
+"""All questions, asked: how many at once, what is tried again, and when to give up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatekit.errors import InfraError
+from gatekit.records import spec as spec_records
+from gatekit.records.answers import Completion, Failure, FailureKind
+from gatekit.run.client import Client, Refusal
+
+# An answer that arrived is never asked for again; these mean that none did and another try may bring one.
+_RETRIED = frozenset(
+    {
+        FailureKind.REFUSED,
+        FailureKind.DISCONNECTED,
+        FailureKind.TIMEOUT,
+        FailureKind.RATE_LIMITED,
+        FailureKind.SERVER_ERROR,
+        FailureKind.NOT_JSON,
+        FailureKind.BAD_SHAPE,
+    }
+)
+# These will not change by asking the next question: the run is over.
+_FATAL = frozenset(
+    {
+        FailureKind.DNS,
+        FailureKind.TLS,
+        FailureKind.UNAUTHORIZED,
+        FailureKind.NOT_FOUND,
+        FailureKind.REDIRECT,
+        FailureKind.WRONG_MODEL,
+    }
+)
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 15.0
+_WATCH_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one question brought: a completion or a failure, after how many attempts and how long."""
+
+    index: int
+    result: Completion | Failure
+    attempts: int
+    latency_s: float | None
+
+
+class Asking:
+    """One pass over all request bodies.
+
+    `on_answer` is called once per finished question, in order of completion. `watch` returns why the server
+    is gone, or None while it lives.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        bodies: Sequence[bytes],
+        *,
+        api: spec_records.Api,
+        limits: spec_records.Client,
+        expected_model: str | None,
+        on_answer: Callable[[Answer], None],
+        watch: Callable[[], str | None],
+    ) -> None:
+        self.client = client
+        self.bodies = bodies
+        self.api = api
+        self.limits = limits
+        self.expected_model = expected_model
+        self.on_answer = on_answer
+        self.watch = watch
+        self.answered = 0
+        self.end_s = 0.0
+        self.last_success_s = 0.0
+        self.last_failure: Failure | None = None
+
+    async def run(self, stop: asyncio.Event) -> InfraError | None:
+        """None when every question was asked, or why the run was given up; ends early when `stop` is set."""
+        self.last_success_s = time.monotonic()
+        self.end_s = self.last_success_s + self.limits.deadline_s
+        todo = iter(range(len(self.bodies)))
+        tasks = [asyncio.create_task(self._worker(todo)) for _ in range(self._width())]
+        watcher = asyncio.create_task(self._watch())
+        stopper = asyncio.create_task(stop.wait())
+        workers = asyncio.gather(*tasks)
+        try:
+            ends: set[asyncio.Future[Any]] = {workers, watcher, stopper}
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if workers in done:
+                workers.result()
+                return None
+            return watcher.result() if watcher in done else None
+        except _GiveUpError as error:
+            return error.why
+        finally:
+            await _cancel(*tasks, watcher, stopper)
+
+    def _width(self) -> int:
+        return min(self.limits.concurrency, len(self.bodies))
+
+    async def _worker(self, todo: Iterator[int]) -> None:
+        for index in todo:
+            await self._question(index)
+
+    async def _question(self, index: int) -> None:
+        attempts = 0
+        while True:
+            attempts += 1
+            sent_s = time.monotonic()
+            result = await self.client.ask(self.api, self.bodies[index], expected_model=self.expected_model)
+            now_s = time.monotonic()
+            if isinstance(result, Completion):
+                self.last_success_s = now_s
+                self._finish(index, result, attempts, now_s - sent_s)
+                return
+            pause_s = self._pause(result, attempts, now_s)
+            if pause_s is None:
+                self._finish(index, result.failure, attempts, None)
+                return
+            await asyncio.sleep(pause_s)
+
+    def _finish(
+        self, index: int, result: Completion | Failure, attempts: int, latency_s: float | None
+    ) -> None:
+        self.answered += isinstance(result, Completion)
+        self.on_answer(Answer(index=index, result=result, attempts=attempts, latency_s=latency_s))
+
+    def _pause(self, refusal: Refusal, attempts: int, now_s: float) -> float | None:
+        """Seconds until the next attempt, or None when this question is lost. Raises when the run is over."""
+        failure = self.last_failure = refusal.failure
+        if failure.kind in _FATAL:
+            raise _GiveUpError(self._fatal(failure))
+        # While nobody can connect, waiting is not an attempt: the outage limit ends it for all questions.
+        is_outage = failure.kind is FailureKind.REFUSED
+        if failure.kind not in _RETRIED or (attempts >= self.limits.attempts and not is_outage):
+            return None
+        pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 10), _LONGEST_PAUSE_S)
+        pause_s = max(pause_s, refusal.retry_after_s or 0.0)
+        return pause_s if now_s + pause_s < self.end_s else None
+
+    def _fatal(self, failure: Failure) -> InfraError:
+        place = f"after {self.answered} of {len(self.bodies)} answers"
+        return InfraError(f"{failure.detail} ({place})", reason=failure.kind.value.replace("_", "-"))
+
+    async def _watch(self) -> InfraError:
+        place = f"of {len(self.bodies)} answers"
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            gone = self.watch()
+            now_s = time.monotonic()
+            if gone is not None:
+                return InfraError(
+                    f"the server died after {self.answered} {place}: {gone}", reason="server-died"
+                )
+            if now_s > self.end_s:
+                what = (
+                    f"the run's deadline of {self.limits.deadline_s:g} s passed after {self.answered} {place}"
+                )
+                return InfraError(
+                    what, reason="deadline", hint="raise client.deadline_s or client.concurrency"
+                )
+            if self._is_out(now_s):
+                assert self.last_failure is not None
+                what = f"no answer for {self.limits.outage_s:g} s, after {self.answered} {place}: "
+                return InfraError(what + self.last_failure.detail, reason="server-unreachable")
+
+    def _is_out(self, now_s: float) -> bool:
+        unreachable = self.last_failure is not None and self.last_failure.kind is FailureKind.REFUSED
+        return unreachable and now_s - self.last_success_s > self.limits.outage_s
+
+
+class _GiveUpError(Exception):
+    def __init__(self, why: InfraError) -> None:
+        super().__init__(why.message)
+        self.why = why
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,76 @@
+"""From answers, as they arrive, to observations: scored, journalled, counted."""
+
+from __future__ import annotations
+
+from gatekit.errors import InfraError
+from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status
+from gatekit.run.journal import Journal
+from gatekit.run.loop import Answer
+from gatekit.run.plan import Plan
+from gatekit.run.progress import Progress
+from gatekit.task.score import Extractor
+
+_REASON_CHARACTERS = 200
+
+
+class Observer:
+    """Takes the answers of one run."""
+
+    def __init__(self, plan: Plan, journal: Journal, progress: Progress) -> None:
+        self._questions = plan.selection.questions
+        self._extractor = plan.extractor
+        self._journal = journal
+        self._progress = progress
+        self._observations: dict[int, Observation] = {}
+        self._correct = 0
+        self._lost = 0
+
+    @property
+    def done(self) -> int:
+        """How many questions are finished."""
+        return len(self._observations)
+
+    def add(self, answer: Answer) -> None:
+        """Score one answer, write it to the journal, then count it."""
+        observation = observe(answer, self._questions[answer.index], self._extractor)
+        self._journal.append(observation)
+        self._observations[answer.index] = observation
+        self._correct += observation.status is Status.CORRECT
+        self._lost += observation.status is Status.LOST
+        self._progress.answered(self.done, len(self._questions), self._correct, self._lost)
+
+    def in_order(self, failure: InfraError | None) -> tuple[Observation, ...]:
+        """One observation per question, in asking order; what was never finished is lost."""
+        why = "never asked" if failure is None else failure.message
+        return tuple(
+            self._observations.get(index) or _never_asked(question, why)
+            for index, question in enumerate(self._questions)
+        )
+
+
+def observe(answer: Answer, question: Question, extractor: Extractor) -> Observation:
+    """The observation of one question. A lost answer is never scored."""
+    result = answer.result
+    if isinstance(result, Failure):
+        return Observation(
+            question_id=question.id, status=Status.LOST, attempts=answer.attempts, failure=result
+        )
+    scored = extractor.score(result, question)
+    return Observation(
+        question_id=question.id,
+        status=scored.status,
+        predicted=scored.predicted,
+        detail=scored.detail,
+        text=result.text,
+        reasoning=result.reasoning,
+        finish_reason=result.finish_reason,
+        prompt_tokens=result.prompt_tokens,
+        completion_tokens=result.completion_tokens,
+        latency_s=None if answer.latency_s is None else round(answer.latency_s, 6),
+        attempts=answer.attempts,
+    )
+
+
+def _never_asked(question: Question, why: str) -> Observation:
+    failure = Failure(kind=FailureKind.NOT_ASKED, detail=why[:_REASON_CHARACTERS])
+    return Observation(question_id=question.id, status=Status.LOST, attempts=0, failure=failure)

@@ -1,0 +1,64 @@
+"""Everything about a run that is known, and checked, before any server starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatekit.gate.comparability import comparability
+from gatekit.history.records_folder import create_run_dir
+from gatekit.history.remember import check_ready
+from gatekit.records.answers import Prompt
+from gatekit.records.run import Comparability, Dataset
+from gatekit.records.spec import ShotSource, Spec
+from gatekit.task.dataset import QuestionSet, load
+from gatekit.task.prompts import build_prompts
+from gatekit.task.score import EXTRACTORS, Extractor
+from gatekit.task.select import Selection, select
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What will be asked and where it is kept."""
+
+    spec: Spec
+    run_id: str
+    run_dir: Path
+    selection: Selection
+    prompts: tuple[Prompt, ...]
+    dataset: Dataset
+    comparability: Comparability
+    extractor: Extractor
+
+
+def make_plan(spec: Spec, *, run_id: str, cache_dir: Path) -> Plan:
+    """The plan of a run, its folder made.
+
+    Raises ConfigError for wrong input, InfraError for a history or dataset that cannot be used.
+    """
+    history_dir = Path(spec.history.dir)
+    check_ready(history_dir)
+    needs_train = spec.protocol.shots > 0 and spec.protocol.shots_source is ShotSource.TRAIN
+    questions = load(spec.task, cache_dir=cache_dir, with_train=needs_train)
+    selection = select(questions, spec.task, spec.protocol)
+    dataset = _dataset(questions, selection)
+    extractor = EXTRACTORS[spec.protocol.extractor]
+    return Plan(
+        spec=spec,
+        run_id=run_id,
+        run_dir=create_run_dir(history_dir, run_id),
+        selection=selection,
+        prompts=build_prompts(selection, spec.protocol),
+        dataset=dataset,
+        comparability=comparability(spec, dataset, extractor.version),
+        extractor=extractor,
+    )
+
+
+def _dataset(questions: QuestionSet, selection: Selection) -> Dataset:
+    return Dataset(
+        name=questions.name,
+        digests=questions.digests,
+        question_ids=tuple(question.id for question in selection.questions),
+        shot_ids=tuple(question.id for question in selection.shots),
+    )

@@ -1,0 +1,25 @@
+"""What a run tells while it goes on. The command line draws it; a library user may ignore it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told by the run, in order: phases before and after asking, and one `answered` per finished question."""
+
+    def phase(self, text: str) -> None:
+        """A new phase began, such as `starting the server`."""
+
+    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+        """`done` of `n` questions are finished."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def phase(self, text: str) -> None:
+        """Ignore it."""
+
+    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+        """Ignore it."""

@@ -1,0 +1,225 @@
+"""From overrides to plain data, through Hydra's Compose API. Hydra and OmegaConf stop here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import version as hydra_version
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from gatekit.errors import ConfigError
+from gatekit.spec.reader import Document, KeyPath, display, runs_code
+from gatekit.spec.source import CheckedSource
+
+ROOT = "config"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """A composed config as plain data, which option of each group it took, and where every value stands."""
+
+    data: dict[str, Any]
+    choices: dict[str, str]
+    overrides: tuple[str, ...]
+    documents: tuple[tuple[KeyPath, Document], ...]
+
+    def locate(self, path: KeyPath, *, key: bool = False) -> str:
+        """Where the value (with `key`: the key) at `path` was written: an override or `file:line:column`."""
+        for depth in range(len(path), 0, -1):
+            place = self._override(path[:depth]) or self._file(path[:depth], key=key and depth == len(path))
+            if place:
+                return place
+        return ""
+
+    def _override(self, path: KeyPath) -> str | None:
+        name = ".".join(str(part) for part in path)
+        for text in reversed(self.overrides):
+            if text.lstrip("+~").partition("=")[0] == name:
+                return f"override {text.lstrip('+')}"
+        return None
+
+    def _file(self, path: KeyPath, *, key: bool) -> str | None:
+        for package, document in self.documents:
+            inside = path[len(package) :]
+            marks = document.keys if key else document.values
+            if path[: len(package)] == package and inside in marks and inside:
+                mark = marks[inside]
+                return f"{display(document.path)}:{mark.line}:{mark.column}"
+        return None
+
+
+def compose(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> Composition:
+    """The config that `overrides` ask for, composed from the folders; earlier folders shadow later ones.
+
+    Raises ConfigError for unknown groups, options and keys, hostile overrides and broken references.
+    """
+    with _hydra(config_dirs) as loader, _as_config_errors():
+        return _compose([_checked(o, loader) for o in _parse(overrides, loader)], loader)
+
+
+def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
+    """Every combination of a sweep in Hydra's grammar (`model=a,b task.n=range(1,4)`), each as overrides."""
+    with _hydra(config_dirs) as loader, _as_config_errors():
+        parsed = _parse(overrides, loader)
+        for override in parsed:
+            _refuse_hostile(override)
+        return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(parsed, None)[0])
+
+
+def options(group: str, *, config_dirs: Sequence[Path]) -> tuple[str, ...]:
+    """The names of a group's options, sorted."""
+    with _hydra(config_dirs) as loader:
+        return tuple(loader.get_group_options(group, ObjectType.CONFIG))
+
+
+@contextmanager
+def _hydra(config_dirs: Sequence[Path]) -> Iterator[ConfigLoader]:
+    """A Hydra of our own sources, leaving no global state behind."""
+    Plugins.instance().register(CheckedSource)
+    hydra_version.setbase("1.3")
+    *team, shipped = [f"{CheckedSource.scheme()}://{folder.resolve()}" for folder in config_dirs]
+    path = create_config_search_path(shipped)
+    for folder in reversed(team):
+        path.prepend("team", folder)
+    GlobalHydra.instance().clear()
+    try:
+        hydra = Hydra.create_main_hydra2(task_name="gatekit", config_search_path=path)
+        yield hydra.config_loader
+    finally:
+        GlobalHydra.instance().clear()
+
+
+@contextmanager
+def _as_config_errors() -> Iterator[None]:
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException, RecursionError) as error:
+        # Hydra wraps whatever a source raises; a ConfigError of the reader says it better.
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ConfigError):
+                raise cause from None
+            cause = cause.__cause__ or cause.__context__
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError.one(first, reason="cannot-compose") from None
+
+
+def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
+    parser = OverridesParser.create(config_loader=loader)
+    parsed: list[Override] = []
+    for text in overrides:
+        try:
+            parsed.extend(parser.parse_overrides([text]))
+        except HydraException as error:
+            why = str(error).strip().splitlines()[0]
+            hint = "overrides look like group=option or key.path=value"
+            raise ConfigError.one(f"override {text!r}: {why}", reason="bad-override", hint=hint) from None
+    return parsed
+
+
+def _refuse_hostile(override: Override) -> None:
+    text = override.input_line or ""
+    key = override.key_or_group
+    if key == "hydra" or key.startswith(("hydra.", "hydra/")):
+        raise ConfigError.one(f"override {text!r}: Hydra's own settings are not allowed", reason="hydra-node")
+    if override.package is not None:
+        raise ConfigError.one(f"override {text!r}: packages are not allowed", reason="package-header")
+    if runs_code(text):
+        raise ConfigError.one(f"override {text!r}: resolvers are not allowed", reason="resolver")
+    if "_target_" in text:
+        raise ConfigError.one(
+            f"override {text!r}: '_target_' is not allowed: configs run no code", reason="runs-code"
+        )
+
+
+def _checked(override: Override, loader: ConfigLoader) -> str:
+    """The override as Hydra shall see it: choices checked, values set whether or not the key was there."""
+    _refuse_hostile(override)
+    text = override.input_line or ""
+    key = override.key_or_group
+    groups = loader.list_groups("")
+    if override.is_sweep_override():
+        raise ConfigError.one(
+            f"override {text!r} asks for several values", reason="sweep", hint="add -m to sweep"
+        )
+    if key in groups:
+        _check_option(override, loader.get_group_options(key, ObjectType.CONFIG))
+        return text
+    section = key.split(".")[0].split("/")[0]
+    if section not in (*groups, "client"):
+        near = _nearest(section, [*groups, "client"])
+        known = ", ".join(sorted(g for g in groups if g != "hydra"))
+        hint = f"did you mean {near!r}?" if near else f"groups are {known}"
+        raise ConfigError.one(
+            f"override {text!r}: unknown group or key {section!r}", reason="unknown-group", hint=hint
+        )
+    if override.type is OverrideType.DEL:
+        return text
+    return "++" + text.lstrip("+")
+
+
+def _check_option(override: Override, known: list[str]) -> None:
+    name = override.value()
+    group = override.key_or_group
+    if override.type is OverrideType.DEL or not isinstance(name, str):
+        what = f"override {override.input_line!r}: group {group!r} takes the name of one option"
+        raise ConfigError.one(what, reason="bad-option", hint=f"one of {', '.join(known)}")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+        hint += f" (a new one is a file conf/{group}/{name}.yaml)" if name.isidentifier() else ""
+        raise ConfigError.one(f"{group}={name}: no such {group}", reason="unknown-option", hint=hint)
+
+
+def _nearest(word: str, known: Sequence[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.6)), None)
+
+
+def _compose(overrides: list[str], loader: ConfigLoader) -> Composition:
+    config = hydra_compose(ROOT, overrides=overrides, return_hydra_config=True)
+    choices = OmegaConf.to_container(config.hydra.runtime.choices)
+    assert isinstance(choices, dict)
+    OmegaConf.set_struct(config, False)
+    del config["hydra"]
+    data = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(data, dict)
+    return Composition(
+        data={str(key): value for key, value in data.items()},
+        choices={str(k): str(v) for k, v in choices.items() if not str(k).startswith("hydra/")},
+        overrides=tuple(overrides),
+        documents=tuple(_documents(loader)),
+    )
+
+
+def _documents(loader: ConfigLoader) -> Iterator[tuple[KeyPath, Document]]:
+    """The files that were read with the key path they are placed at, the ones that win first."""
+    read = [
+        (name, document)
+        for source in loader.get_sources()
+        if isinstance(source, CheckedSource)
+        for name, document in source.documents.items()
+    ]
+    for name, document in sorted(read, key=lambda item: _rank(item[0])):
+        yield (() if name.startswith("model/") or "/" not in name else (name.split("/")[0],)), document
+
+
+def _rank(name: str) -> int:
+    """Model files override group files, which override the root file."""
+    return 0 if name.startswith("model/") else 1 if "/" in name else 2

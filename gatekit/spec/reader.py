@@ -1,0 +1,251 @@
+"""The one reader of YAML files: bounded, without tags or aliases, and it knows where things stand."""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gatekit.errors import ConfigError, Problem
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 32
+MAX_NODES = 20_000
+
+KeyPath = tuple[str | int, ...]
+
+_INSTANTIATION_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
+_PACKAGE_HEADER = re.compile(r"\s*#\s*@")
+_RESOLVER = re.compile(r"\$\{[^}]*:")
+
+_NULL = re.compile(r"~|null|Null|NULL|")
+_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]+")
+_HEX = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a file, one-based."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A YAML mapping as plain data, and where each of its keys and values stands."""
+
+    path: Path
+    data: Mapping[str, Any]
+    keys: Mapping[KeyPath, Mark]
+    values: Mapping[KeyPath, Mark]
+
+
+def read(path: Path) -> Document:
+    """The mapping in a YAML file.
+
+    Raises ConfigError with every problem found: not a regular file, over 1 MiB, not UTF-8, YAML syntax, tags,
+    anchors, duplicate keys, keys that would run code, resolvers, NaN, and values that YAML 1.1 and 1.2 read
+    differently.
+    """
+    return _Reading(path, _text(path)).document()
+
+
+def runs_code(text: str) -> bool:
+    """Whether a value asks for a resolver (`${oc.env:...}`); references such as `${model.name}` do not."""
+    return _RESOLVER.search(text) is not None
+
+
+def _text(path: Path) -> str:
+    shown = display(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError.one("not a regular file", where=shown, reason="unreadable-file")
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError.one(f"cannot be read: {why}", where=shown, reason="unreadable-file") from None
+    if len(raw) > MAX_BYTES:
+        raise ConfigError.one("larger than 1 MiB", where=shown, reason="file-too-large")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError.one(f"not UTF-8 at byte {error.start}", where=shown, reason="not-utf-8") from None
+
+
+def display(path: Path) -> str:
+    """The path as a user would type it: relative to the working directory when it is below it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+class _Reading:
+    """One pass over a file's events. Iterative libyaml events keep hostile nesting off the C stack."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.problems: list[Problem] = []
+        self.keys: dict[KeyPath, Mark] = {}
+        self.values: dict[KeyPath, Mark] = {}
+        self.nodes = 0
+        self.resolver = yaml.SafeLoader("")
+
+    def document(self) -> Document:
+        self._check_header()
+        try:
+            data = self._root()
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = Mark(mark.line + 1, mark.column + 1) if mark else Mark(1, 1)
+            self._problem(place, f"YAML syntax: {error.problem or error.context}", "yaml-syntax")
+        except yaml.YAMLError as error:
+            self._problem(Mark(1, 1), f"YAML syntax: {str(error).splitlines()[0]}", "yaml-syntax")
+        if self.problems:
+            raise ConfigError(self.problems)
+        return Document(path=self.path, data=data, keys=self.keys, values=self.values)
+
+    def _root(self) -> dict[str, Any]:
+        events = yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        next(events)
+        first = next(events)
+        if isinstance(first, yaml.StreamEndEvent):
+            return {}
+        node = next(events)
+        data = self._node(node, events, ())
+        next(events)
+        if not isinstance(next(events), yaml.StreamEndEvent):
+            self._problem(Mark(1, 1), "more than one YAML document", "many-documents")
+        if data is None:
+            return {}
+        if not isinstance(data, dict):
+            self._problem(_mark(node), "a config file is a mapping of keys to values", "not-a-mapping")
+            return {}
+        if "hydra" in data:
+            self._problem(self.keys[("hydra",)], "'hydra' nodes are not allowed", "hydra-node")
+        return data
+
+    def _check_header(self) -> None:
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            if _PACKAGE_HEADER.match(line):
+                what = "'# @...' headers are not allowed"
+                self._problem(Mark(number, 1), what, "package-header")
+            elif line.strip() and not line.lstrip().startswith("#"):
+                return
+
+    def _node(self, event: Any, events: Iterator[Any], path: KeyPath) -> Any:
+        self.values[path] = _mark(event)
+        self._check_limits(event, path)
+        self._check_event(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(events, path)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(events, path)
+        return None
+
+    def _check_limits(self, event: Any, path: KeyPath) -> None:
+        self.nodes += 1
+        if len(path) > MAX_DEPTH or self.nodes > MAX_NODES:
+            what = f"nested deeper than {MAX_DEPTH}" if len(path) > MAX_DEPTH else f"over {MAX_NODES} values"
+            self._problem(_mark(event), what, "file-too-complex")
+            raise ConfigError(self.problems)
+
+    def _check_event(self, event: Any) -> None:
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            hint = "write the value out"
+            self._problem(_mark(event), "anchors and aliases are not allowed", "yaml-alias", hint)
+        elif getattr(event, "tag", None) not in (None, "!"):
+            self._problem(_mark(event), f"tag {event.tag!r} is not allowed", "yaml-tag")
+
+    def _sequence(self, events: Iterator[Any], path: KeyPath) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            items.append(self._node(event, events, (*path, len(items))))
+        return items
+
+    def _mapping(self, events: Iterator[Any], path: KeyPath) -> dict[str, Any]:
+        items: dict[str, Any] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            key = self._key(event, events, path)
+            child = (*path, key)
+            if child in self.keys:
+                lines = f"lines {self.keys[child].line} and {event.start_mark.line + 1}"
+                self._problem(_mark(event), f"key {key!r} stands twice, on {lines}", "duplicate-key")
+            self.keys[child] = _mark(event)
+            items[key] = self._node(next(events), events, child)
+        return items
+
+    def _key(self, event: Any, events: Iterator[Any], path: KeyPath) -> str:
+        value = self._node(event, events, (*path, "?"))
+        if not isinstance(event, yaml.ScalarEvent):
+            self._problem(_mark(event), "a key is a plain word", "bad-key")
+            return "?"
+        if event.value in _INSTANTIATION_KEYS:
+            self._problem(
+                _mark(event), f"key {event.value!r} is not allowed: configs run no code", "runs-code"
+            )
+        if not isinstance(value, str):
+            self._problem(_mark(event), f"key {event.value!r} is not a word", "bad-key", "quote it")
+        return str(event.value)
+
+    def _scalar(self, event: Any) -> Any:
+        text = event.value
+        if runs_code(text):
+            self._problem(_mark(event), f"resolver in {text[:80]!r} is not allowed", "resolver")
+        if not event.implicit[0]:
+            return text
+        if _NOT_FINITE.fullmatch(text):
+            self._problem(_mark(event), f"{text} is not a finite number", "not-finite")
+            return None
+        kind, value = _core(text)
+        if kind != self._kind_in_yaml_1_1(text) or (kind == "int" and _has_leading_zero(text)):
+            what = f"{text} is read differently by YAML 1.1 and 1.2"
+            self._problem(_mark(event), what, "ambiguous-value", "quote this value")
+        return value
+
+    def _kind_in_yaml_1_1(self, text: str) -> str:
+        tag: str = self.resolver.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # stubs
+        return tag.removeprefix("tag:yaml.org,2002:")
+
+    def _problem(self, mark: Mark, what: str, reason: str, hint: str = "") -> None:
+        where = f"{display(self.path)}:{mark.line}:{mark.column}"
+        self.problems.append(Problem(where=where, what=what, reason=reason, hint=hint))
+
+
+def _mark(event: Any) -> Mark:
+    return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _core(text: str) -> tuple[str, Any]:
+    """Kind and value of a plain scalar in YAML 1.2's core schema."""
+    if _NULL.fullmatch(text):
+        return "null", None
+    if _BOOL.fullmatch(text):
+        return "bool", text.lower() == "true"
+    if _INT.fullmatch(text) and len(text) <= 40:
+        return "int", int(text)
+    if _HEX.fullmatch(text) and len(text) <= 40:
+        return "int", int(text, 0)
+    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+        return "float", float(text)
+    return "str", text
+
+
+def _has_leading_zero(text: str) -> bool:
+    digits = text.lstrip("+-")
+    return len(digits) > 1 and digits.startswith("0") and not digits.startswith("0x")

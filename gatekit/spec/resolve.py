@@ -1,0 +1,55 @@
+"""The room's front: from command-line overrides to validated, frozen Specs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gatekit.errors import ConfigError, Problem
+from gatekit.records.canonical import from_plain
+from gatekit.records.spec import Spec
+from gatekit.resources import conf_dir
+from gatekit.spec import compose, rules, schema
+
+CONF_PATH_VARIABLE = "GATEKIT_CONF_PATH"
+
+
+def config_dirs(extra: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The config folders, strongest first: `--config-dir`s, `GATEKIT_CONF_PATH` (colon-separated), ours.
+
+    Raises ConfigError for a folder that does not exist.
+    """
+    named = [*extra, *filter(None, environ.get(CONF_PATH_VARIABLE, "").split(":"))]
+    for name in named:
+        if not Path(name).is_dir():
+            raise ConfigError.one(f"config folder {name!r} does not exist", reason="no-config-dir")
+    return (*map(Path, named), conf_dir())
+
+
+def resolve(overrides: Sequence[str], *, dirs: Sequence[Path]) -> Spec:
+    """The one Spec that `overrides` ask for. Raises ConfigError with every problem at once."""
+    composition = compose.compose(overrides, config_dirs=dirs)
+    found = schema.problems(composition)
+    if found:
+        raise ConfigError(found)
+    choices = composition.choices
+    name = f"{choices['model']}-{choices['hw']}-{choices['engine']}"
+    spec = from_plain(Spec, {"name": name, **composition.data})
+    found = rules.problems(spec, composition)
+    if found:
+        raise ConfigError(found)
+    return spec
+
+
+def resolve_many(overrides: Sequence[str], *, dirs: Sequence[Path]) -> tuple[Spec, ...]:
+    """Every Spec of a sweep, in the sweep's order. Raises ConfigError with the problems of all of them."""
+    specs: list[Spec] = []
+    found: list[Problem] = []
+    for batch in compose.sweep(overrides, config_dirs=dirs):
+        try:
+            specs.append(resolve(batch, dirs=dirs))
+        except ConfigError as error:
+            found.extend(error.problems)
+    if found:
+        raise ConfigError(list(dict.fromkeys(found)))
+    return tuple(specs)

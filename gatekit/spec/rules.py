@@ -1,0 +1,202 @@
+"""What the schemas cannot say: rules between keys and between groups, each with a stable id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from gatekit.engine.base_url import check_base_url
+from gatekit.errors import ConfigError, Problem
+from gatekit.records.spec import EngineKind, Method, ShotOverlap, ShotSource, Spec
+from gatekit.spec.compose import Composition
+from gatekit.spec.reader import KeyPath
+
+MANAGED_FLAGS = frozenset({"--host", "--port", "--api-key", "--served-model-name", "--alias"})
+
+Found = Iterator[tuple[KeyPath, str, str, str]]
+Rule = Callable[[Spec], Found]
+
+
+def problems(spec: Spec, composition: Composition) -> list[Problem]:
+    """Every rule that the spec breaks, at the place where the value was written."""
+    return [
+        Problem(
+            where=composition.locate(path),
+            what=f"{'.'.join(map(str, path))}: {what}",
+            reason=reason,
+            hint=hint,
+        )
+        for rule in RULES
+        for path, what, reason, hint in rule(spec)
+    ]
+
+
+def fp4_needs_blackwell(spec: Spec) -> Found:
+    """4-bit floating-point weights need a GPU that computes with them."""
+    is_fp4 = spec.model.quantization == "nvfp4"
+    if is_fp4 and not spec.simulated and spec.hw.architecture not in ("blackwell", None):
+        what = f"{spec.model.quantization} needs Blackwell, hw={spec.hw.name} is {spec.hw.architecture}"
+        yield ("hw",), what, "fp4-needs-blackwell", "choose hw=b200"
+
+
+def architecture_fits(spec: Spec) -> Found:
+    """The model names the architectures it runs on; a launched server needs one of them."""
+    wanted = spec.model.architectures
+    if wanted and spec.engine.kind is EngineKind.LAUNCH and spec.hw.architecture not in wanted:
+        found = spec.hw.architecture or "no GPU"
+        what = f"{spec.model.name} runs on {', '.join(wanted)}, hw={spec.hw.name} is {found}"
+        yield ("hw",), what, "architecture-mismatch", "choose another hw=..., engine=external or engine=sim"
+
+
+def gpus_suffice(spec: Spec) -> Found:
+    """Tensor-parallel times data-parallel size is the number of GPUs a launched server takes."""
+    need = spec.engine.tensor_parallel_size * spec.engine.data_parallel_size
+    if spec.engine.kind is EngineKind.LAUNCH and need > max(spec.hw.count, 1):
+        what = f"{spec.engine.tensor_parallel_size} x {spec.engine.data_parallel_size} needs {need} GPUs, "
+        what += f"hw={spec.hw.name} has {spec.hw.count}"
+        yield ("engine", "tensor_parallel_size"), what, "too-few-gpus", "choose a larger hw=..."
+
+
+def context_suffices(spec: Spec) -> Found:
+    """A context that the longest answer alone fills leaves no room for the question."""
+    context = spec.engine.max_model_len
+    if context is not None and context <= spec.protocol.max_tokens:
+        what = f"a context of {context} leaves no room beside protocol.max_tokens={spec.protocol.max_tokens}"
+        yield ("engine", "max_model_len"), what, "context-too-short", "raise engine.max_model_len"
+
+
+def remote_code_is_pinned(spec: Spec) -> Found:
+    """Code from a model repository runs only with permission, and pinned or waived in writing."""
+    model = spec.model
+    if not model.trust_remote_code:
+        return
+    if not model.allow_remote_code:
+        hint = "set model.allow_remote_code: true"
+        yield (
+            ("model", "trust_remote_code"),
+            "runs code of the model repository",
+            "remote-code-not-allowed",
+            hint,
+        )
+    if model.revision is None and model.unpinned is None:
+        hint = "set model.revision to the 40-hex commit, or model.unpinned to the reason why not"
+        yield (
+            ("model", "trust_remote_code"),
+            "remote code without a pinned revision",
+            "remote-code-unpinned",
+            hint,
+        )
+
+
+def flags_are_not_managed(spec: Spec) -> Found:
+    """Address, key and name of a launched server belong to gatekit; secrets never stand in arguments."""
+    for name, args in spec.model.server_args.items():
+        for index, arg in enumerate(args):
+            yield from _managed(("model", "server_args", name, index), arg)
+    for index, arg in enumerate(spec.engine.args):
+        yield from _managed(("engine", "args", index), arg)
+    for index, arg in enumerate(spec.engine.command or ()):
+        yield from _managed(("engine", "command", index), arg)
+
+
+def _managed(path: KeyPath, arg: str) -> Found:
+    flag = arg.split("=", 1)[0]
+    if flag in MANAGED_FLAGS:
+        yield path, f"{flag} is managed by gatekit", "managed-flag", "remove it"
+
+
+def environment_holds_no_secret(spec: Spec) -> Found:
+    """Secrets are given by the name of an environment variable, never by value."""
+    places: list[tuple[KeyPath, Mapping[str, str]]] = [(("engine", "env"), spec.engine.env)]
+    places += [(("model", "server_env", name), env) for name, env in spec.model.server_env.items()]
+    for path, env in places:
+        for name in env:
+            if any(word in name.upper() for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL")):
+                yield (
+                    (*path, name),
+                    f"{name} looks like a secret",
+                    "secret-in-config",
+                    "secrets never stand in configs",
+                )
+
+
+def kind_is_complete(spec: Spec) -> Found:
+    """Each kind of engine has what it needs and nothing that contradicts it."""
+    engine = spec.engine
+    if engine.kind is EngineKind.ATTACH:
+        yield from _attach_is_complete(spec)
+    elif engine.base_url is not None:
+        hint = "use engine=external for a running server, or drop engine.base_url"
+        what = f"engine={engine.name} starts its own server; base_url and a launch exclude each other"
+        yield ("engine", "base_url"), what, "launch-and-attach", hint
+    if engine.kind is EngineKind.LAUNCH and (not engine.command or engine.flags is None):
+        yield ("engine", "command"), "a launched engine needs command and flags", "missing-key", ""
+    if engine.kind is EngineKind.SIM and (engine.accuracy is None or engine.dispersion is None):
+        yield ("engine", "accuracy"), "a simulated model needs accuracy and dispersion", "missing-key", ""
+    if engine.kind is EngineKind.REPLAY and engine.answers is None:
+        hint = "engine.answers=FILE: a record.json or example_model_solutions.jsonl"
+        yield ("engine", "answers"), "nothing to replay", "missing-key", hint
+
+
+def _attach_is_complete(spec: Spec) -> Found:
+    path = ("engine", "base_url")
+    if spec.engine.base_url is None:
+        hint = "engine.base_url=http://127.0.0.1:8000"
+        yield path, f"engine={spec.engine.name} needs the address of the running server", "missing-key", hint
+        return
+    try:
+        check_base_url(spec.engine.base_url)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield path, problem.what, problem.reason, problem.hint
+
+
+def gate_is_complete(spec: Spec) -> Found:
+    """A hand gate needs its floor, a derived one the accuracy it derives from."""
+    gate = spec.gate
+    if gate.method is Method.STATIC_FLOOR and gate.floor is None:
+        yield ("gate", "floor"), "a static_floor gate needs a floor", "missing-key", "gate.floor=0.90"
+    if gate.method is Method.EXACT_BINOMIAL:
+        if gate.observed is None:
+            hint = "gate.observed='{correct: 180, n: 200}'"
+            yield ("gate", "observed"), "an exact_binomial gate needs a stated accuracy", "missing-key", hint
+        if gate.alpha is None and gate.sigmas is None and gate.budget is None:
+            hint = "set gate.alpha, gate.sigmas or gate.budget"
+            yield ("gate", "alpha"), "an exact_binomial gate needs a false-alarm rate", "missing-key", hint
+    if gate.observed is not None and gate.observed.correct > gate.observed.n:
+        what = f"{gate.observed.correct} correct of {gate.observed.n}"
+        yield ("gate", "observed", "correct"), what, "out-of-range", "correct is at most n"
+
+
+def shots_are_not_asked(spec: Spec) -> Found:
+    """Worked examples from the test head would be asked again, unless that is skipped or meant."""
+    protocol = spec.protocol
+    from_test = protocol.shots > 0 and protocol.shots_source is ShotSource.TEST_HEAD
+    if from_test and protocol.shots_overlap is ShotOverlap.REFUSE:
+        what = f"test rows 0 to {protocol.shots - 1} are shown as examples and asked"
+        yield ("protocol", "shots_overlap"), what, "shots-overlap", "set it to skip, or knowingly to leak"
+
+
+def templates_have_their_places(spec: Spec) -> Found:
+    """A question that is not in the prompt measures nothing."""
+    protocol = spec.protocol
+    for key, text in (
+        ("question_template", protocol.question_template),
+        ("shot_template", protocol.shot_template),
+    ):
+        if "{question}" not in text:
+            yield ("protocol", key), "has no {question}", "template-place", "put {question} where it goes"
+
+
+RULES: tuple[Rule, ...] = (
+    fp4_needs_blackwell,
+    architecture_fits,
+    gpus_suffice,
+    context_suffices,
+    remote_code_is_pinned,
+    flags_are_not_managed,
+    environment_holds_no_secret,
+    kind_is_complete,
+    gate_is_complete,
+    shots_are_not_asked,
+    templates_have_their_places,
+)

@@ -1,0 +1,165 @@
+"""Whole run records, made in code."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gatekit.records.answers import Failure, FailureKind, Observation, Status, count
+from gatekit.records.canonical import digest
+from gatekit.records.run import Comparability, Dataset, RunRecord, Served
+from gatekit.records.spec import (
+    Api,
+    Client,
+    Engine,
+    EngineKind,
+    Gate,
+    Hardware,
+    History,
+    Method,
+    Model,
+    Protocol,
+    ShotOverlap,
+    ShotSource,
+    Spec,
+    SplitFile,
+    Task,
+)
+from gatekit.records.verdict import Interval, Outcome, Rule, Verdict
+
+MakeRecord = Callable[..., RunRecord]
+
+_SPEC = Spec(
+    name="tiny-cpu",
+    model=Model(name="org/tiny", server_args={"vllm": ("--enforce-eager",)}, server_env={"vllm": {"A": "1"}}),
+    hw=Hardware(name="b200", vendor="nvidia", gpu="B200", count=1, memory_gib=180.0),
+    engine=Engine(
+        name="vllm", kind=EngineKind.LAUNCH, env={}, command=("vllm", "serve"), flags={"tp": "--tp"}
+    ),
+    protocol=Protocol(
+        name="chat",
+        api=Api.CHAT,
+        shots=5,
+        shots_source=ShotSource.TRAIN,
+        shots_overlap=ShotOverlap.REFUSE,
+        shot_template="Q: {question}\nA: {answer}\n",
+        question_template="Q: {question}\nA:",
+        stop=("Q:",),
+        max_tokens=256,
+        temperature=0.0,
+        extractor="gatekit",
+    ),
+    task=Task(
+        name="gsm8k",
+        dataset="gsm8k",
+        n=4,
+        files={"test": SplitFile(sha256="0" * 64, rows=4, url="https://x")},
+    ),
+    gate=Gate(name="floor", method=Method.STATIC_FLOOR, floor=0.5),
+    history=History(name="local", dir=".gatekit"),
+    client=Client(concurrency=8, request_timeout_s=60.0, deadline_s=600.0, attempts=3, outage_s=60.0),
+)
+_RULE = Rule(
+    method="static_floor",
+    n=4,
+    k_reject=2,
+    k_accept=None,
+    reference_accuracy=0.9,
+    alpha=None,
+    realised_alpha=0.0037,
+    sigmas=2.7,
+    noticed_drop=0.6,
+    power=0.9,
+)
+
+
+def _observation(question_id: int, status: Status) -> Observation:
+    failure = Failure(kind=FailureKind.TIMEOUT, detail="no answer in 60 s") if status is Status.LOST else None
+    text = None if failure else f"the answer is \U0001f600 {question_id}\u202e\x1b[31m"
+    return Observation(
+        question_id=question_id,
+        status=status,
+        predicted=str(question_id),
+        text=text,
+        finish_reason="stop",
+        prompt_tokens=812,
+        completion_tokens=60,
+        latency_s=0.25,
+        attempts=1,
+        failure=failure,
+    )
+
+
+def _make_record(
+    run_id: str = "run-1",
+    *,
+    statuses: tuple[Status, ...] = (Status.CORRECT, Status.CORRECT, Status.CORRECT, Status.WRONG),
+    outcome: Outcome = Outcome.PASS,
+    spec_name: str = "tiny-cpu",
+    model: str = "org/tiny",
+    build: str | None = "0.10.1",
+    key_fields: dict[str, object] | None = None,
+    finished_at: str = "2026-11-30T03:00:09+00:00",
+    planned: int | None = None,
+) -> RunRecord:
+    fields = key_fields or {"max_tokens": 256}
+    observations = tuple(_observation(number, status) for number, status in enumerate(statuses))
+    return RunRecord(
+        run_id=run_id,
+        gatekit_version="0.1.0",
+        started_at="2026-11-30T03:00:00.25+00:00",
+        finished_at=finished_at,
+        spec=replace(_SPEC, name=spec_name, model=replace(_SPEC.model, name=model)),
+        dataset=Dataset(
+            name="gsm8k",
+            digests={"test": "sha256:" + "0" * 64},
+            question_ids=tuple(range(len(statuses) if planned is None else planned)),
+            shot_ids=(0, 1, 2, 3, 4),
+        ),
+        comparability=Comparability(key=digest(fields), fields=fields),
+        served=Served(
+            engine="vllm",
+            build=build,
+            model=model,
+            base_url="http://127.0.0.1:8000",
+            simulated=False,
+            details={"gpu": "B200"},
+        ),
+        counts=count(observations),
+        observations=observations,
+        verdict=Verdict(
+            outcome=outcome,
+            reason_code="floor-met",
+            reason="3 of 4 is at least 2",
+            rule=_RULE,
+            interval=Interval(low=0.2, high=0.99, confidence=0.95),
+        ),
+        events=("server ready after 12 s",),
+    )
+
+
+@pytest.fixture
+def make_record() -> MakeRecord:
+    """Builds a whole record; its keywords change what a test is about."""
+    return _make_record
+
+
+@pytest.fixture
+def mounted_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a tmpfs with the given options; skips where that is not allowed."""
+    folder = tmp_path / "mount"
+    folder.mkdir()
+
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"needs the right to mount: {done.stderr.strip()}")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", str(folder)], capture_output=True)

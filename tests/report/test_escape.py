@@ -1,0 +1,65 @@
+"""Foreign text on a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatekit.report.escape import escape_terminal
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text, ünïcödé 数 😀", "plain text, ünïcödé 数 😀"),
+        ("a\x1b[31mred\x1b[0m", "a\\x1b[31mred\\x1b[0m"),
+        ("\x1b]8;;http://x\x07link", "\\x1b]8;;http://x\\x07link"),
+        ("one\r\ntwo\tthree", "one\\r\\ntwo\\tthree"),
+        ("\x00\x7f\x80\x9b\x9f\xa0", "\\x00\\x7f\\x80\\x9b\\x9f\xa0"),
+        ("\u200e\u200f\u202a\u202e\u2066\u2069\ufeff", "\\u200e\\u200f\\u202a\\u202e\\u2066\\u2069\\ufeff"),
+        ("\u061c\u2028\u2029", "\\u061c\\u2028\\u2029"),
+        ("\ud800 \udcff", "\\ud800 \\udcff"),
+        ("[bold]\\frac{1}{2}", "[bold]\\frac{1}{2}"),
+    ],
+)
+def test_dangerous_characters_are_spelled_out(text: str, shown: str) -> None:
+    """Control, bidi and surrogate characters become visible; every other character stays itself."""
+    assert escape_terminal(text) == shown
+
+
+@given(ANY_TEXT)
+def test_result_is_one_encodable_line(text: str) -> None:
+    """Whatever comes in, the result is one line of UTF-8 without control or bidi characters."""
+    shown = escape_terminal(text)
+    shown.encode("utf-8")
+    assert len(shown.splitlines()) <= 1
+    assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cs", "Zl", "Zp"}
+    bidi = {unicodedata.bidirectional(character) for character in shown}
+    assert not bidi & {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+@given(ANY_TEXT, st.integers(3, 30))
+def test_limit_is_kept(text: str, limit: int) -> None:
+    """The result is never longer than the limit, is cut only when it must be, and then says so."""
+    whole, shown = escape_terminal(text), escape_terminal(text, limit)
+    assert len(shown) <= limit
+    if len(whole) <= limit:
+        assert shown == whole
+    else:
+        assert shown.endswith("...")
+        assert whole.startswith(shown.removesuffix("..."))
+
+
+def test_escapes_are_not_cut_in_half() -> None:
+    """A cut result never ends inside an escape."""
+    assert escape_terminal("ab\x1b\x1b\x1b", limit=10) == "ab\\x1b..."
+
+
+def test_long_text_costs_no_more_than_its_limit() -> None:
+    """A megabyte without a space is cut, not shown."""
+    assert escape_terminal("x" * 1_000_000, limit=200) == "x" * 197 + "..."

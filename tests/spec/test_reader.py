@@ -1,0 +1,106 @@
+"""The YAML reader: what it accepts, what it refuses, and where it says things stand."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gatekit.errors import ConfigError
+from gatekit.spec.reader import Mark, read
+
+
+def reasons(path: Path, text: str | bytes) -> list[str]:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ConfigError) as caught:
+        read(path)
+    return [problem.reason for problem in caught.value.problems]
+
+
+def test_values_and_places(tmp_path: Path) -> None:
+    """Plain scalars have their YAML 1.2 values, and every key and value its one-based place."""
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\nb:\n  c: 0.90\n  d: [true, null, text]\n")
+    document = read(path)
+    assert document.data == {"a": 1, "b": {"c": 0.9, "d": [True, None, "text"]}}
+    assert document.keys["b", "c"] == Mark(3, 3)
+    assert document.values["b", "d", 2] == Mark(4, 19)
+
+
+@pytest.mark.parametrize(
+    "value", ["on", "no", "0123", "1e5", "12:30:45", "1_000", "2024-05-03", "0b11", "+.5e3", "0o17"]
+)
+def test_ambiguous_scalars(tmp_path: Path, value: str) -> None:
+    """A scalar that YAML 1.1 and 1.2 read differently is refused, and accepted once it is quoted."""
+    path = tmp_path / "a.yaml"
+    assert reasons(path, f"a: {value}\n") == ["ambiguous-value"]
+    path.write_text(f'a: "{value}"\n')
+    assert read(path).data == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: !!python/object/apply:os.system ['touch PWN']\n", "yaml-tag"),
+        ("a: &x 1\nb: *x\n", "yaml-alias"),
+        ("n: 100\nm: 1\nn: 200\n", "duplicate-key"),
+        ("_target_: os.system\n", "runs-code"),
+        ("a: [{b: {_target_: os.system}}]\n", "runs-code"),
+        ("hydra: {run: {dir: x}}\n", "hydra-node"),
+        ("# @package _global_\na: 1\n", "package-header"),
+        ("a: ${oc.env:HOME}\n", "resolver"),
+        ("${oc.env:HOME}: 1\n", "resolver"),
+        ("a: x ${b.${oc.env:HOME}}\n", "resolver"),
+        ("a: .nan\n", "not-finite"),
+        ("a: -.inf\n", "not-finite"),
+        ("- a\n- b\n", "not-a-mapping"),
+        ("a: 1\n---\nb: 2\n", "many-documents"),
+        ("a: [1, 2\n", "yaml-syntax"),
+        ("a: 'x\0y'\n", "yaml-syntax"),
+        ("? [a, b]\n: 1\n", "bad-key"),
+        ("1: a\n", "bad-key"),
+        (b"a: caf\xe9\n", "not-utf-8"),
+        ("a: " + "[" * 40 + "]" * 40 + "\n", "file-too-complex"),
+        ("a: [" + "1," * 30_000 + "]\n", "file-too-complex"),
+        ("a: " + "x" * 1024 * 1024 + "\n", "file-too-large"),
+    ],
+)
+def test_refused(tmp_path: Path, text: str | bytes, reason: str) -> None:
+    """Hostile or broken files are refused with a stable reason, and nothing in them runs."""
+    assert reason in reasons(tmp_path / "a.yaml", text)
+    assert not Path("PWN").exists()
+
+
+def test_deep_nesting_is_cheap(tmp_path: Path) -> None:
+    """A megabyte of brackets is refused in well under a second instead of exhausting the stack."""
+    began = time.monotonic()
+    (reason,) = reasons(tmp_path / "a.yaml", "a: " + "[" * 1_000_000)
+    assert reason in ("file-too-complex", "yaml-syntax")
+    assert time.monotonic() - began < 2
+
+
+def test_not_a_file(tmp_path: Path) -> None:
+    """A folder, a device and a missing file are refused with their names."""
+    for path in (tmp_path, Path("/dev/zero"), tmp_path / "missing.yaml"):
+        with pytest.raises(ConfigError) as caught:
+            read(path)
+        assert caught.value.problems[0].reason == "unreadable-file"
+
+
+def test_bom_and_crlf(tmp_path: Path) -> None:
+    """A byte order mark and CRLF line ends change nothing."""
+    plain, windows = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    plain.write_bytes(b"a: 1\nb: text\n")
+    windows.write_bytes(b"\xef\xbb\xbfa: 1\r\nb: text\r\n")
+    assert read(plain).data == read(windows).data
+
+
+def test_all_problems_at_once(tmp_path: Path) -> None:
+    """Five mistakes in one file are five problems, each at its own line and column."""
+    path = tmp_path / "a.yaml"
+    path.write_text("a: on\nb: .nan\na: 1\nc: ${oc.env:X}\n_target_: x\n")
+    with pytest.raises(ConfigError) as caught:
+        read(path)
+    places = [problem.where.rpartition("a.yaml:")[2] for problem in caught.value.problems]
+    assert places == ["1:4", "2:4", "3:1", "4:4", "5:1"]

@@ -1,0 +1,217 @@
+"""From overrides to specs: composition, schemas, rules, sweeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatekit.errors import ConfigError
+from gatekit.records.spec import Api, Spec
+from gatekit.resources import conf_dir
+from gatekit.spec.resolve import config_dirs, resolve, resolve_many
+
+
+def spec_of(*overrides: str, extra: tuple[str, ...] = ()) -> Spec:
+    return resolve(overrides, dirs=config_dirs(extra, {}))
+
+
+def problems_of(*overrides: str, extra: tuple[str, ...] = ()) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        spec_of(*overrides, extra=extra)
+    return caught.value.lines()
+
+
+HARDWARE = {
+    "laguna_int4": "b200",
+    "laguna_nvfp4": "b200",
+    "laguna_nvfp4_completions": "b200",
+    "inkling_small_nvfp4": "b200x4",
+    "diffusiongemma_fp8": "b200x2",
+    "simulated": "cpu",
+}
+
+
+def test_every_shipped_model_is_complete() -> None:
+    """Each shipped model composes by its own name on its hardware."""
+    assert set(HARDWARE) == {path.stem for path in (conf_dir() / "model").glob("*.yaml")}
+    for model, hw in HARDWARE.items():
+        assert spec_of(f"model={model}", f"hw={hw}").model.name
+
+
+@pytest.mark.parametrize("group", ["hw", "engine", "protocol", "task", "gate", "history"])
+def test_every_shipped_option_composes(group: str) -> None:
+    """Each option of each group composes with what it asks for, and carries its file's name."""
+    needs = {
+        "external": ("engine.base_url=http://127.0.0.1:8000",),
+        "replay": ("engine.answers=x.jsonl",),
+        "static_floor": ("gate.floor=0.9",),
+        "vllm": ("hw=b200",),
+        "sglang": ("hw=b200",),
+    }
+    for path in (conf_dir() / group).glob("*.yaml"):
+        spec = spec_of(f"{group}={path.stem}", *needs.get(path.stem, ()))
+        assert getattr(spec, group).name == path.stem
+
+
+def test_laguna_int4_pulls_in_what_it_needs() -> None:
+    """`model=laguna_int4 hw=b200` is complete by itself: engine, protocol, task and gate come along."""
+    spec = spec_of("model=laguna_int4", "hw=b200")
+    assert (spec.engine.name, spec.protocol.api, spec.task.dataset) == ("vllm", Api.CHAT, "gsm8k")
+    assert (spec.protocol.shots, spec.protocol.max_tokens) == (5, 1024)
+    assert (spec.engine.max_model_len, spec.engine.enforce_eager) == (4096, True)
+    assert (spec.gate.floor, spec.engine.startup_timeout_s) == (0.9, 1200.0)
+
+
+def test_the_command_line_wins() -> None:
+    """An override beats the model file, for a whole group and for one key, in any order."""
+    for overrides in (("engine=sim", "model=laguna_int4"), ("model=laguna_int4", "engine=sim")):
+        assert spec_of(*overrides, "hw=b200").engine.name == "sim"
+    assert spec_of("protocol.max_tokens=99", "model=laguna_int4", "hw=b200").protocol.max_tokens == 99
+
+
+def test_laguna_nvfp4_has_two_protocols() -> None:
+    """The completions form before 2026-09-01 and the chat form since are two specs with two gates."""
+    chat = spec_of("model=laguna_nvfp4", "hw=b200")
+    raw = spec_of("model=laguna_nvfp4_completions", "hw=b200")
+    assert (chat.protocol.api, chat.gate.floor) == (Api.CHAT, 0.9)
+    assert (raw.protocol.api, raw.gate.floor) == (Api.COMPLETIONS, 0.86)
+    assert chat.model == raw.model
+
+
+def test_an_override_may_set_a_key_that_no_file_has() -> None:
+    """Keys that a config leaves out are set without Hydra's `+`."""
+    assert spec_of("model.revision=" + "0123456789" * 4).model.revision == "0123456789" * 4
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("model=laguan_int4", ["laguna_int4", "[unknown-option]"]),
+        ("modle=laguna_int4", ["'model'", "[unknown-group]"]),
+        ("engine.acuracy=0.7", ["'accuracy'", "[unknown-key]"]),
+        ("gate.thresold=0.9", ["unknown key 'thresold'", "[unknown-key]"]),
+        ("task.n=abc", ["whole number", "'abc'", "[wrong-type]"]),
+        ("task.n=1.5", ["whole number", "1.5", "[wrong-type]"]),
+        ("task.n=true", ["whole number", "True", "[wrong-type]"]),
+        ("task.n=0", ["between 1 and", "[out-of-range]"]),
+        ("task.n=-5", ["between 1 and", "[out-of-range]"]),
+        ("gate.floor=90", ["fractions between 0 and 1; did you mean 0.90?", "[out-of-range]"]),
+        ("gate.floor=nan", ["not a finite number", "[not-finite]"]),
+        ("gate.floor=inf", ["[not-finite]"]),
+        ("gate.floor=-0.1", ["[out-of-range]"]),
+        ("gate.floor=1.0001", ["[out-of-range]"]),
+        ("client.concurrency=0", ["between 1 and 4096", "[out-of-range]"]),
+        ("client.concurrency=100000", ["between 1 and 4096", "[out-of-range]"]),
+        ("engine.args='--a b'", ["a list", "never passed to a shell", "[wrong-type]"]),
+        ("engine.args=[--port, '1']", ["managed by gatekit", "[managed-flag]"]),
+        ("engine.args=['--api-key=sk-live']", ["managed by gatekit", "[managed-flag]"]),
+        ("engine.env={HF_TOKEN: x}", ["looks like a secret", "[secret-in-config]"]),
+        ("model.trust_remote_code=true", ["[remote-code-not-allowed]"]),
+        ("engine.base_url=http://127.0.0.1:1", ["exclude each other", "[launch-and-attach]"]),
+        ("engine=external", ["needs the address", "[missing-key]"]),
+        ("engine.max_model_len=256", ["[context-too-short]"]),
+        ("protocol.shots_source=test_head", ["[shots-overlap]"]),
+        ("protocol.question_template=hello", ["[template-place]"]),
+        ("model.name='${oc.env:HOME}'", ["[resolver]"]),
+        ("task.n=${nope}", ["'nope' not found", "[cannot-compose]"]),
+        ("model.name=${model.name}", ["[cannot-compose]"]),
+        ("hydra.searchpath=[/tmp]", ["[hydra-node]"]),
+        ("hydra/launcher=basic", ["[hydra-node]"]),
+        ("+engine._target_=os.system", ["[runs-code]"]),
+        ("engine.env={_target_: x}", ["[runs-code]"]),
+        ("model=simulated,laguna_int4", ["add -m to sweep", "[sweep]"]),
+        ("model=../../secret", ["no such model", "[unknown-option]"]),
+        ("model@engine=simulated", ["[package-header]"]),
+        ("task=null", ["takes the name of one option", "[bad-option]"]),
+        ("nonsense", ["overrides look like", "[bad-override]"]),
+    ],
+)
+def test_wrong_overrides(override: str, words: list[str]) -> None:
+    """A wrong override is one line that names what is wrong, the nearest right thing and a stable id."""
+    lines = problems_of(override)
+    assert any(all(word in line for word in words) for line in lines), lines
+    assert all("\n" not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (
+            ("model=laguna_nvfp4", "hw=h100", "engine=external", "engine.base_url=http://a:1"),
+            "fp4-needs-blackwell",
+        ),
+        (("model=laguna_int4",), "architecture-mismatch"),
+        (("model=inkling_small_nvfp4", "hw=b200x2"), "too-few-gpus"),
+        (("model=laguna_int4", "hw=b200", "~model.unpinned"), "remote-code-unpinned"),
+        (("engine=replay",), "missing-key"),
+        (("gate.observed={correct: 11, n: 10}",), "out-of-range"),
+        (("~gate.observed",), "missing-key"),
+        (("gate.budget=null",), "missing-key"),
+    ],
+)
+def test_rules_between_groups(overrides: tuple[str, ...], reason: str) -> None:
+    """What no single file can know is checked over the whole spec, before anything starts."""
+    assert any(f"[{reason}]" in line for line in problems_of(*overrides))
+
+
+def test_a_team_folder_adds_and_shadows(tmp_path: Path) -> None:
+    """A folder of one's own adds options and comes before the shipped ones."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "hw").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text(
+        "defaults:\n  - laguna_int4\nmodel:\n  name: ours/model\ngate:\n  floor: 0.8\n"
+    )
+    (tmp_path / "hw" / "b200.yaml").write_text(
+        "name: b200\nvendor: nvidia\narchitecture: blackwell\ncount: 3\n"
+    )
+    spec = spec_of("model=ours", "hw=b200", extra=(str(tmp_path),))
+    assert (spec.model.name, spec.gate.floor, spec.hw.count) == ("ours/model", 0.8, 3)
+    assert spec.engine.name == "vllm"
+
+
+def test_mistakes_in_a_file_are_shown_where_they_stand(tmp_path: Path) -> None:
+    """Several mistakes in one file are several lines, each with its line and column."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text(
+        "defaults:\n  - simulated\n"
+        "model:\n  nmae: x\n"
+        "engine:\n  acuracy: 0.9\n  dispersion: 2\n"
+        "gate:\n  alpha: 90\n"
+    )
+    lines = problems_of("model=ours", extra=(str(tmp_path),))
+    found = [line.rpartition("ours.yaml:")[2].split(": ")[0] for line in lines]
+    assert sorted(found) == ["4:3", "6:3", "7:15", "9:10"]
+
+
+def test_a_missing_config_folder_is_named() -> None:
+    """A config folder that does not exist is refused instead of ignored."""
+    with pytest.raises(ConfigError) as caught:
+        config_dirs(["no/such/folder"], {})
+    assert "no/such/folder" in caught.value.lines()[0]
+
+
+def test_config_path_variable(tmp_path: Path) -> None:
+    """GATEKIT_CONF_PATH names folders between those of the command line and the shipped one."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    dirs = config_dirs([str(tmp_path / "a")], {"GATEKIT_CONF_PATH": str(tmp_path / "b")})
+    assert dirs == (tmp_path / "a", tmp_path / "b", conf_dir())
+
+
+def test_sweep() -> None:
+    """Hydra's sweep grammar gives every combination, in its order."""
+    specs = resolve_many(["engine.accuracy=0.9,0.8", "task.n=range(10,12)"], dirs=config_dirs([], {}))
+    assert [(spec.engine.accuracy, spec.task.n) for spec in specs] == [
+        (0.9, 10),
+        (0.9, 11),
+        (0.8, 10),
+        (0.8, 11),
+    ]
+
+
+def test_sweep_reports_all_its_problems() -> None:
+    """The mistakes of every combination are reported together, each once."""
+    with pytest.raises(ConfigError) as caught:
+        resolve_many(["engine.accuracy=2,3", "task.n=0"], dirs=config_dirs([], {}))
+    assert len(caught.value.problems) == 3
