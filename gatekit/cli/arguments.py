@@ -23,7 +23,7 @@ class HelpWanted(Exception):  # noqa: N818 - a wish, not an error
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises instead of printing and exiting."""
 
-    def __init__(self, prog: str, description: str, **more: object) -> None:
+    def __init__(self, prog: str, description: str = "", **more: object) -> None:
         super().__init__(
             prog=prog,
             description=description,

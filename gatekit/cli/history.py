@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 
-from gatekit.errors import ConfigError, ExitCode
+from gatekit.cli.arguments import Parser
+from gatekit.errors import ExitCode
 from gatekit.history.run_row import RunRow
 from gatekit.report.escape import escape_terminal
 
@@ -19,44 +19,27 @@ _MAX_LIMIT = 1_000_000
 _HEADINGS = ("RUN", "FINISHED", "SPEC", "ENGINE", "CORRECT", "ACCURACY", "OUTCOME")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError.one(
-            escape_terminal(message, limit=300), reason="bad-arguments", hint=f"see `{self.prog} --help`"
-        )
-
-
-def run(arguments: Sequence[str], *, stdout: TextIO, environ: Mapping[str, str]) -> ExitCode:
+def run(arguments: Sequence[str], *, stdout: TextIO) -> ExitCode:
     """List, show or re-index the runs of a history folder. PASS, or INFRA after a rebuild with problems.
 
     Raises ConfigError on wrong arguments and unknown runs, InfraError when the history cannot be read.
     """
-    options = _parse(arguments, stdout)
-    if options is None:
-        return ExitCode.PASS
+    options = _parser().parse_args(arguments)
     command = {"list": _list, "show": _show, "rebuild": _rebuild}[options.command]
     return command(options, stdout)
 
 
-def _parse(arguments: Sequence[str], stdout: TextIO) -> argparse.Namespace | None:
-    with contextlib.redirect_stdout(stdout):
-        try:
-            return _parser().parse_args(arguments)
-        except SystemExit:  # --help has been printed; wrong arguments raise ConfigError
-            return None
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="gatekit history", description="The runs that were remembered.", allow_abbrev=False)
+    parser = Parser("gatekit history", "The runs that were remembered.")
     _add_dir(parser, default=".gatekit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{list,show,rebuild}")
-    listing = commands.add_parser("list", help="the newest runs", allow_abbrev=False)
+    listing = commands.add_parser("list", help="the newest runs")
     listing.add_argument("--limit", type=_limit, default=20, metavar="N", help="how many (default 20)")
     listing.add_argument("--model", metavar="M", help="only runs of this model")
     listing.add_argument("--spec", metavar="S", help="only runs of this spec")
-    showing = commands.add_parser("show", help="one run's verdict, explained", allow_abbrev=False)
+    showing = commands.add_parser("show", help="one run's verdict, explained")
     showing.add_argument("run", metavar="RUN", help="run id, or a beginning that only one run has")
-    rebuilding = commands.add_parser("rebuild", help="index every record file", allow_abbrev=False)
+    rebuilding = commands.add_parser("rebuild", help="index every record file")
     for command in (listing, showing):
         command.add_argument("--json", action="store_true", help="print one JSON document")
     for command in (listing, showing, rebuilding):

@@ -12,8 +12,8 @@ from types import FrameType
 
 from gatekit import __version__
 from gatekit.cli.arguments import HelpWanted
+from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, GatekitError, Interrupted
-from gatekit.report.escape import escape_terminal
 
 HELP = """\
 gatekit: is this build of an LLM inference server still accurate?
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> ExitCode:
     try:
         return _run(arguments)
     except HelpWanted as wish:
-        print(wish.text.rstrip("\n"))
+        put(wish.text)
         return ExitCode.PASS
     except GatekitError as error:
         code = error.signal_code if isinstance(error, Interrupted) else error.exit_code
@@ -71,9 +71,9 @@ def say_error(error: GatekitError, code: ExitCode, *, as_json: bool) -> None:
     if as_json:
         from gatekit.report.summary import summarise_error
 
-        print(json.dumps(summarise_error(error, code)))
+        put(json.dumps(summarise_error(error, code)))
     for line in error.lines():
-        print(f"gatekit: {escape_terminal(line)}", file=sys.stderr)
+        warn(line)
 
 
 def _run(arguments: Sequence[str]) -> ExitCode:
@@ -119,7 +119,7 @@ def _plan(arguments: Sequence[str]) -> ExitCode:
 def _history(arguments: Sequence[str]) -> ExitCode:
     from gatekit.cli.history import run
 
-    return run(arguments, stdout=sys.stdout, environ=os.environ)
+    return run(arguments, stdout=sys.stdout)
 
 
 def _unwind_on_termination() -> None:

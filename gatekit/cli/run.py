@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,30 +10,26 @@ import secrets
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import HelpWanted, Parser, parse
 from gatekit.cli.live import live_progress
-from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, Interrupted, fold
+from gatekit.cli.output import put, warn
+from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, fold
+from gatekit.fanout.sequential import Ended, one_after_another
 from gatekit.records.canonical import to_plain
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Spec
 from gatekit.records.verdict import Outcome
 from gatekit.report.escape import escape_terminal
 
+if TYPE_CHECKING:
+    from gatekit.run.execute import Finished
+
 _CACHE_VARIABLE = "GATEKIT_CACHE_DIR"
 _ID_CHARACTERS = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How one spec ended: its exit code and its summary as plain data."""
-
-    exit_code: ExitCode
-    summary: dict[str, Any]
 
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
@@ -43,14 +40,20 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
         return _show(specs, as_json=options.json)
     if options.run_id and len(specs) > 1:
         raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
-    ended = _run_all(specs, options, environ)
+    if options.multirun:
+        return _sweep(specs, options, environ)
+    ended = _run_one(specs[0], options, environ)
+    if options.json:
+        put(json.dumps(ended.summary))
+    return ended.exit_code
+
+
+def _sweep(specs: Sequence[Spec], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
+    ended = one_after_another(specs, lambda spec: _run_one(spec, options, environ), on_error=_say_error)
     code = fold(one.exit_code for one in ended)
     if options.json:
-        summaries = [one.summary for one in ended]
-        print(
-            json.dumps(summaries[0] if not options.multirun else {"exit_code": int(code), "runs": summaries})
-        )
-    elif options.multirun:
+        put(json.dumps({"exit_code": int(code), "runs": [one.summary for one in ended]}))
+    else:
         _print_table(specs, ended)
     return code
 
@@ -85,27 +88,12 @@ def _specs(options: Namespace, environ: Mapping[str, str]) -> tuple[Spec, ...]:
 def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
     plain = [to_plain(spec) for spec in specs]
     if as_json:
-        print(json.dumps(plain if len(plain) > 1 else plain[0], indent=2))
+        put(json.dumps(plain if len(plain) > 1 else plain[0], indent=2))
         return ExitCode.PASS
     import yaml
 
-    print(yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=False), end="")
+    put(yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=False))
     return ExitCode.PASS
-
-
-def _run_all(specs: Sequence[Spec], options: Namespace, environ: Mapping[str, str]) -> list[Ended]:
-    """Every spec in turn. What is wrong with one does not keep the others from running; a signal does."""
-    ended: list[Ended] = []
-    for spec in specs:
-        try:
-            ended.append(_run_one(spec, options, environ))
-        except Interrupted:
-            raise
-        except GatekitError as error:
-            if not options.multirun:
-                raise
-            ended.append(_not_run(error))
-    return ended
 
 
 def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ended:
@@ -120,17 +108,25 @@ def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ende
             progress=progress,
         )
         finished = execute(spec, run_id=options.run_id or _new_run_id(spec), around=around)
-    code = finished.record.verdict.outcome.exit_code
-    if finished.storage_failure is not None:
-        _say_not_recorded(finished.storage_failure)
-        code = fold([code, ExitCode.INFRA])
-    if options.allow_inconclusive and finished.record.verdict.outcome is Outcome.INCONCLUSIVE:
-        print("gatekit: INCONCLUSIVE, let through by --allow-inconclusive", file=sys.stderr)
-        code = ExitCode.PASS
+    code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     stored_at = None if finished.path is None else str(finished.path)
     if not options.json:
         _print_verdict(finished.record, stored_at)
     return Ended(exit_code=code, summary=summarise(finished.record, exit_code=code, stored_at=stored_at))
+
+
+def _code(finished: Finished, *, allow_inconclusive: bool) -> ExitCode:
+    """The run's exit code: its verdict's, softened only where it is INCONCLUSIVE, INFRA if it was not kept."""
+    outcome = finished.record.verdict.outcome
+    code = outcome.exit_code
+    if allow_inconclusive and outcome is Outcome.INCONCLUSIVE:
+        warn("INCONCLUSIVE, let through by --allow-inconclusive")
+        code = ExitCode.PASS
+    if finished.storage_failure is not None:
+        for line in finished.storage_failure.lines():
+            warn(f"not recorded: {line}")
+        code = fold([code, ExitCode.INFRA])
+    return code
 
 
 def _new_run_id(spec: Spec) -> str:
@@ -150,11 +146,6 @@ def _cache_dir(environ: Mapping[str, str]) -> Path:
         return Path(os.devnull) / "gatekit"
 
 
-def _say_not_recorded(error: InfraError) -> None:
-    for line in error.lines():
-        print(f"gatekit: not recorded: {escape_terminal(line)}", file=sys.stderr)
-
-
 def _print_verdict(record: RunRecord, stored_at: str | None) -> None:
     from gatekit.history import index
     from gatekit.report.terminal import explain
@@ -163,20 +154,18 @@ def _print_verdict(record: RunRecord, stored_at: str | None) -> None:
     if stored_at is not None:
         history_dir = Path(record.spec.history.dir)
         key = record.comparability.key
-        comparable = len(index.comparable(history_dir, key, exclude_run_id=record.run_id))
-    print(explain(record, comparable_runs=comparable, stored_at=stored_at), end="", flush=True)
+        with contextlib.suppress(InfraError):  # the verdict stands whether or not the index can be read
+            comparable = len(index.comparable(history_dir, key, exclude_run_id=record.run_id))
+    put(explain(record, comparable_runs=comparable, stored_at=stored_at))
 
 
-def _not_run(error: GatekitError) -> Ended:
-    from gatekit.report.summary import summarise_error
-
+def _say_error(error: GatekitError) -> None:
     for line in error.lines():
-        print(f"gatekit: {escape_terminal(line)}", file=sys.stderr)
-    return Ended(exit_code=error.exit_code, summary=summarise_error(error, error.exit_code))
+        warn(line)
 
 
 def _print_table(specs: Sequence[Spec], ended: Sequence[Ended]) -> None:
     width = max(len(spec.name) for spec in specs)
-    print()
+    put("")
     for spec, one in zip(specs, ended, strict=True):
-        print(f"{one.summary['verdict']:<13}{spec.name:<{width}}  {escape_terminal(one.summary['reason'])}")
+        put(f"{one.summary['verdict']:<13}{spec.name:<{width}}  {escape_terminal(one.summary['reason'])}")

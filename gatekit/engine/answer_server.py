@@ -210,9 +210,11 @@ def hold_lifeline() -> None:
     """Ends this process, whatever it does, when its standard input ends."""
 
     def wait() -> None:
-        while os.read(0, 4096):
-            pass
-        os._exit(0)
+        try:
+            while os.read(0, 4096):
+                pass
+        finally:
+            os._exit(0)
 
     Thread(target=wait, daemon=True, name="lifeline").start()
 

@@ -38,7 +38,7 @@ def bundled(
     Raises ConfigError for a sim without accuracy and for answers that do not fit; InfraError for corrupt
     answers and for a server that does not come to listen.
     """
-    config, details = _configure(spec.engine, served_model_name(run_dir), questions)
+    config, details = _configure(spec, served_model_name(run_dir), questions)
     files = run_dir / "answer-server.json", run_dir / "answer-server-questions.jsonl"
     config = replace(config, questions=str(files[1].absolute()), api_key=secrets.token_urlsafe(24))
     argv = (sys.executable, "-P", "-m", "gatekit.engine.answer_server", str(files[0].absolute()))
@@ -63,12 +63,12 @@ def bundled(
 
 
 def _configure(
-    engine: Engine, served_model: str, questions: Sequence[Question]
+    spec: Spec, served_model: str, questions: Sequence[Question]
 ) -> tuple[AnswerConfig, dict[str, str]]:
     """What the server is told but for its key and files, and what the record says of it."""
-    if engine.kind is EngineKind.SIM:
-        return _sim(engine, served_model)
-    return _replay(engine, served_model, questions)
+    if spec.engine.kind is EngineKind.SIM:
+        return _sim(spec.engine, served_model)
+    return _replay(spec, served_model, questions)
 
 
 def _sim(engine: Engine, served_model: str) -> tuple[AnswerConfig, dict[str, str]]:
@@ -101,21 +101,23 @@ def _sim(engine: Engine, served_model: str) -> tuple[AnswerConfig, dict[str, str
 
 
 def _replay(
-    engine: Engine, served_model: str, questions: Sequence[Question]
+    spec: Spec, served_model: str, questions: Sequence[Question]
 ) -> tuple[AnswerConfig, dict[str, str]]:
+    engine = spec.engine
     if engine.answers is None:
         raise ConfigError.one(
             f"engine {engine.name!r} replays recorded answers but names no file",
             reason="answers-file",
             hint="set engine.answers to a run's record.json",
         )
-    path = Path(engine.answers).expanduser().absolute()
+    path = Path(engine.answers).absolute()
     recording = read_answers(path, engine.variant)
     unanswered = sum(recording.find(question) is None for question in questions)
-    if questions and unanswered == len(questions):
+    other_dataset = recording.dataset not in (None, spec.task.dataset)
+    if other_dataset or (questions and unanswered == len(questions)):
         raise ConfigError.one(
-            f"engine.answers: {path} answers none of the {len(questions)} questions",
-            reason="answers-file",
+            f"engine.answers: {path} answers none of the {len(questions)} questions of {spec.task.dataset}",
+            reason="answers-elsewhere",
             hint="replay it with the task it was recorded with",
         )
     config = AnswerConfig(
@@ -148,6 +150,7 @@ def _await_port(process: ServerProcess) -> int:
 
 
 def _not_listening(process: ServerProcess, what: str) -> InfraError:
+    process.stop(0)  # the log is complete only then
     last = process.tail(1)
     return InfraError(
         f"the bundled answer server {what}" + (f", saying: {last}" if last else ""),

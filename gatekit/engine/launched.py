@@ -32,7 +32,7 @@ def launched(spec: Spec, *, run_dir: Path, environ: Mapping[str, str]) -> Iterat
     """
     served_model, port, env = served_model_name(run_dir), free_port(), engine_environment(spec, environ)
     argv = server_argv(spec, port=port, served_model=served_model, environ=environ)
-    if lack := missing(spec.hw, probe(environ=environ)):
+    if lack := missing(spec.hw, probe(environ=env)):
         raise InfraError(lack, reason="hardware-missing", hint=_WAYS_ON)
     program = shutil.which(argv[0], path=env["PATH"])
     if program is None:

@@ -15,7 +15,7 @@ from gatekit.engine.generation import tokens
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import Completion, Observation, Question, Status
 from gatekit.records.canonical import Plain
-from gatekit.records.run import RECORD_FORMAT, record_from_plain
+from gatekit.records.run import RECORD_FORMAT, RunRecord, record_from_plain
 
 MOST_BYTES = 128 * 2**20
 _BROKEN = (ValueError, TypeError, KeyError, AttributeError, StopIteration, RecursionError)
@@ -23,11 +23,15 @@ _BROKEN = (ValueError, TypeError, KeyError, AttributeError, StopIteration, Recur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Completions by question id (of a record) or by question text (of solutions); `sha256` is the file's."""
+    """Completions by question id (of a record) or by question text (of solutions).
+
+    `sha256` is that of the file; `dataset` is what the ids of a record count in, None for solutions.
+    """
 
     by_id: Mapping[int, Completion]
     by_text: Mapping[str, Completion]
     sha256: str
+    dataset: str | None
 
     def find(self, question: Question) -> Completion | None:
         """What was answered to the question; None when that answer was lost or never asked for."""
@@ -47,8 +51,9 @@ def read_answers(path: Path, variant: str | None) -> Recording:
     except _BROKEN:
         document = None
     if isinstance(document, dict) and "observations" in document:
-        return Recording(by_id=_record_answers(path, document, variant), by_text={}, sha256=sha256)
-    return Recording(by_id={}, by_text=_solutions(path, content, variant), sha256=sha256)
+        record = _record(path, document, variant)
+        return Recording(by_id=_answered(record), by_text={}, sha256=sha256, dataset=record.spec.task.dataset)
+    return Recording(by_id={}, by_text=_solutions(path, content, variant), sha256=sha256, dataset=None)
 
 
 def _read(path: Path) -> bytes:
@@ -58,9 +63,10 @@ def _read(path: Path) -> bytes:
         raise _unusable(path, "does not exist") from None
     except OSError as problem:
         raise _unreadable(path, problem) from problem
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _unusable(path, "is no regular file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unusable(path, "is no regular file")
         try:
             content = file.read(MOST_BYTES + 1)
         except OSError as problem:
@@ -70,7 +76,7 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _record_answers(path: Path, document: Plain, variant: str | None) -> dict[int, Completion]:
+def _record(path: Path, document: Plain, variant: str | None) -> RunRecord:
     if variant is not None:
         raise ConfigError.one(
             f"engine.variant is {variant!r}, but {path} is a run record, which has no variants",
@@ -81,9 +87,12 @@ def _record_answers(path: Path, document: Plain, variant: str | None) -> dict[in
     if isinstance(made_by, int) and made_by > RECORD_FORMAT:
         _corrupt(path, f"is a record of format {made_by}, made by a newer gatekit", hint="update gatekit")
     try:
-        record = record_from_plain(document)
+        return record_from_plain(document)
     except _BROKEN as problem:
         _corrupt(path, f"is not an intact run record ({str(problem)[:200]})")
+
+
+def _answered(record: RunRecord) -> dict[int, Completion]:
     answered = (seen for seen in record.observations if seen.status is not Status.LOST)
     return {seen.question_id: _completion(seen) for seen in answered}
 

@@ -94,7 +94,7 @@ class Client:
             return self._refusal(FailureKind.WRONG_MODEL, detail)
         try:
             return parse_completion(api, reply.data)
-        except _BadShapeError as error:
+        except BadShapeError as error:
             return self._refusal(FailureKind.BAD_SHAPE, str(error))
 
     async def _request(self, method: str, path: str, body: bytes | None, limit: float) -> Reply | Refusal:
@@ -147,8 +147,8 @@ class _TooLargeError(Exception):
     pass
 
 
-class _BadShapeError(Exception):
-    pass
+class BadShapeError(Exception):
+    """A response body that is JSON and yet no completion."""
 
 
 async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
@@ -208,14 +208,14 @@ def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
 
 
 def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
-    """The completion in an OpenAI-style response body. Raises when its shape is not one."""
+    """The completion in an OpenAI-style response body. Raises BadShapeError when it is none."""
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise _BadShapeError("no choices in the response")
+        raise BadShapeError("no choices in the response")
     choice = choices[0]
     message = choice.get("message") if api is Api.CHAT else choice
     if not isinstance(message, dict):
-        raise _BadShapeError("no message in the response")
+        raise BadShapeError("no message in the response")
     raw_usage = data.get("usage")
     usage = raw_usage if isinstance(raw_usage, dict) else {}
     completion = Completion(
@@ -234,13 +234,13 @@ def _refuse_swallowed_text(completion: Completion) -> None:
     """Tokens were made, the answer stopped by itself, and no text of any kind came: the server lost it."""
     something = completion.text or completion.reasoning or completion.has_tool_calls
     if not something and completion.finish_reason == "stop" and (completion.completion_tokens or 0) > 1:
-        raise _BadShapeError(f"{completion.completion_tokens} tokens but no text in the response")
+        raise BadShapeError(f"{completion.completion_tokens} tokens but no text in the response")
 
 
 def _text(data: Mapping[str, Any], key: str) -> str | None:
     value = data.get(key)
     if value is not None and not isinstance(value, str):
-        raise _BadShapeError(f"{key} is not a text")
+        raise BadShapeError(f"{key} is not a text")
     return value
 
 

@@ -100,7 +100,7 @@ class Asking:
         except _GiveUpError as error:
             return error.why
         finally:
-            await _cancel(*tasks, watcher, stopper)
+            await _cancel(*tasks, workers, watcher, stopper)
 
     def _width(self) -> int:
         return min(self.limits.concurrency, len(self.bodies))
@@ -182,7 +182,7 @@ class _GiveUpError(Exception):
         self.why = why
 
 
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+async def _cancel(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gatekit.errors import InfraError
 from gatekit.gate.comparability import comparability
 from gatekit.history.records_folder import create_run_dir
 from gatekit.history.remember import check_ready
 from gatekit.records.answers import Prompt
 from gatekit.records.run import Comparability, Dataset
-from gatekit.records.spec import ShotSource, Spec
-from gatekit.task.dataset import QuestionSet, load
+from gatekit.records.spec import EngineKind, ShotSource, Spec
+from gatekit.task.dataset import GSM8K_SYNTH, QuestionSet, load
+from gatekit.task.download import DOWNLOAD_FAILED
 from gatekit.task.prompts import build_prompts
 from gatekit.task.score import EXTRACTORS, Extractor
 from gatekit.task.select import Selection, select
@@ -39,8 +41,9 @@ def make_plan(spec: Spec, *, run_id: str, cache_dir: Path) -> Plan:
     history_dir = Path(spec.history.dir)
     check_ready(history_dir)
     needs_train = spec.protocol.shots > 0 and spec.protocol.shots_source is ShotSource.TRAIN
-    questions = load(spec.task, cache_dir=cache_dir, with_train=needs_train)
+    questions, warnings = _questions(spec, cache_dir, with_train=needs_train)
     selection = select(questions, spec.task, spec.protocol)
+    selection = replace(selection, warnings=(*warnings, *selection.warnings))
     dataset = _dataset(questions, selection)
     extractor = EXTRACTORS[spec.protocol.extractor]
     return Plan(
@@ -53,6 +56,18 @@ def make_plan(spec: Spec, *, run_id: str, cache_dir: Path) -> Plan:
         comparability=comparability(spec, dataset, extractor.version),
         extractor=extractor,
     )
+
+
+def _questions(spec: Spec, cache_dir: Path, *, with_train: bool) -> tuple[QuestionSet, tuple[str, ...]]:
+    """The task's questions. A rehearsal (`engine=sim`) that cannot download them takes the bundled ones."""
+    try:
+        return load(spec.task, cache_dir=cache_dir, with_train=with_train), ()
+    except InfraError as error:
+        if spec.engine.kind is not EngineKind.SIM or error.reason != DOWNLOAD_FAILED:
+            raise
+        bundled = replace(spec.task, dataset=GSM8K_SYNTH)
+        warning = f"rehearsed on {GSM8K_SYNTH} instead of {spec.task.dataset}: {error.message}"
+        return load(bundled, cache_dir=cache_dir, with_train=with_train), (warning,)
 
 
 def _dataset(questions: QuestionSet, selection: Selection) -> Dataset:

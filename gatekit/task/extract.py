@@ -1,8 +1,8 @@
 """The gatekit extractor: the exact value a model gave as its answer, and how explicitly it gave it.
 
-Where it looks, in this order: after the last `####`; in the last `\\boxed{}`; after the last answer phrase; at the
-last number of the text. The first three are explicit. A place that holds something which is no single number (a
-range, a clock time, infinity) ends the search: the model answered, and not with a number.
+Where it looks, in this order: after the last `####`; in the last `\\boxed{}`; after the last answer phrase;
+at the last number of the text. The first three are explicit. A place that holds something which is no single
+number (a range, a clock time, infinity) ends the search: the model answered, and not with a number.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _VERB = r"(?:is|was|are|be|equals|becomes|comes\ (?:out\ )?to|(?:would|will|shou
 _PHRASE = re.compile(
     rf"""
     # "the answer is", "answer to the question is", "Final Answer (in dollars):"
-    (?<![A-Za-z]) answers? (?:\s(?:to|for|in|of)\s[^.\n:=]{{1,60}}?)? (?:\ ?\([^()\n]{{1,40}}\))?
-        [\s"'`_*]{{0,4}} (?: {_VERB} | (?P<label>[:=]) ) [\ ]?(?P<colon>:)?
+    (?<![A-Za-z]) answers? (?:\s(?:to|for|in|of)\s[^.\n:=]{{1,40}}?)? (?:\ ?\([^()\n]{{1,40}}\))?
+        [\s"'`_*]{{0,4}} (?: {_VERB} | (?P<label>[:=]) ) [\ ]?:?
     # a label alone on its line: "### Final answer"
     | ^[ \t\#>*_]{{0,8}} (?:the\ )?(?:final\ )?answer[ \t*_]{{0,4}}$
     # "A: 18", "Ans. 18"
@@ -49,10 +49,10 @@ _PHRASE = re.compile(
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-_LEAD_IN = re.compile(r"[\s*_`>:]*+")
+_LEAD_IN = re.compile(r"(?:[\s*_`>:•]|(?<=\n)- |\$\$|\$(?=\s))*+")
 _SENTENCE_END = re.compile(r"\.(?!\d)|[!?;](?=\s|$)|[。！？；]")
 _ASIDE = re.compile(r"\s\(|,\s|\s(?:since|because|as|where|which|so|given|when|if|but|while|for)\s")
-_ASSIGNS = re.compile(r"[A-Za-z_ ]{1,30}=")
+_ASSIGNS = re.compile(r"[$A-Za-z_ ]{1,30}=")
 _HEADING = re.compile(r"\s*(?P<ordinal>\d{1,2})[.):]\s+\S")
 _LIST_ITEM = re.compile(r"[.)][ \t]{1,4}[^\s\d]")
 _CLOSING_SIGNS = " \t\r\n.!?。*$`\"')]>"
@@ -120,8 +120,10 @@ def _last(readings: Iterable[Reading]) -> Reading:
 
 
 def _marked(plain: str) -> Reading:
-    """What the last `####` that is not a heading marks."""
+    """What the last `####` that is not a heading marks; a single one at the end is never a heading."""
     fields = [_field(plain, marker.end(), stop) for marker, stop in _with_stops(_MARKER, plain)]
+    if len(fields) == 1 and fields[0].is_last:
+        return read_field(fields[0].text)
     readings = [_read_marked(field, ordinal) for ordinal, field in enumerate(fields, start=1)]
     return _last(reversed(readings))
 
@@ -134,12 +136,12 @@ def _with_stops(pattern: re.Pattern[str], plain: str) -> list[tuple[re.Match[str
 
 
 def _read_marked(field: _Field, ordinal: int) -> Reading:
-    """A Markdown heading of the same four signs is no answer: words with text below, or its own list number."""
+    """A Markdown heading of four signs is no answer: words with text below, or its own list number."""
     heading = _HEADING.match(field.line)
     if heading and int(heading["ordinal"]) == ordinal and not field.is_last:
         return NOTHING
     reading = read_field(field.text)
-    if reading.value is None or field.is_last or is_led_by_number(field.text) or _ASSIGNS.match(field.text):
+    if reading.value is None or is_led_by_number(field.text) or _ASSIGNS.match(field.text):
         return reading
     return NOTHING
 
@@ -154,14 +156,14 @@ def _boxes(shown: str) -> deque[str]:
     found: deque[str] = deque(maxlen=_LAST_PLACES)
     opened: list[int | None] = []  # where each open brace's box content starts; None for an ordinary brace
     for brace in _BOX.finditer(shown):
-        token = brace[0]
-        if token == "}":
+        sign = brace[0]
+        if sign == "}":
             start = opened.pop() if opened else None
             if start is not None:
                 found.append(shown[start : min(brace.start(), start + _FIELD_CHARS + 1)])
-        elif token == "{":
+        elif sign == "{":
             opened.append(None)
-        elif len(token) > 2:
+        elif len(sign) > 2:
             opened.append(brace.end())
     return found
 

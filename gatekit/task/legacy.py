@@ -1,12 +1,13 @@
 """The extractors of other harnesses, exact to their faults, to reproduce the figures they gave.
 
-`last_integer`: vLLM's gsm8k_eval.py and SGLang's few_shot_gsm8k.py. `last_number`: SGLang's simple_eval GSM8K.
-`lm_eval_strict`, `lm_eval_flexible`: lm-evaluation-harness, task gsm8k. Each reads the reference its own way too.
+`last_integer`: vLLM's gsm8k_eval.py and SGLang's few_shot_gsm8k.py. `last_number`: SGLang's simple_eval.
+`lm_eval_strict`, `lm_eval_flexible`: lm-evaluation-harness, task gsm8k. Each reads the reference its own way.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ Read = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyReader:
-    """How a harness reads an answer and a reference: each as a canonical string, equal exactly when it says so.
+    """How a harness reads an answer and a reference: canonical strings, equal exactly when it says so.
 
     None is the harness's own "invalid".
     """
@@ -30,7 +31,7 @@ class LegacyReader:
 
 
 def last_integer(text: str) -> str | None:
-    """The last run of digits once commas are gone, as a Python literal: `007` and `１８` are invalid, `00` is 0.
+    """The last run of digits once commas are gone, as a Python literal: `007` is invalid, `00` is 0.
 
     >>> last_integer("It costs $18.00"), last_integer("-3"), last_integer("#### 007")
     ('0', '3', None)
@@ -40,7 +41,7 @@ def last_integer(text: str) -> str | None:
 
 
 def last_number(text: str) -> str | None:
-    """The last `-?\\d+\\.?\\d*` once commas are gone, as a Python literal; a float equals the integer of its value.
+    """The last `-?\\d+\\.?\\d*` once commas are gone, as a Python literal; 18.0 equals 18.
 
     >>> last_number("It costs $18.00"), last_number("pages 5-10"), last_number("07"), last_number("07.5")
     ('18', '-10', None, '7.5')
@@ -56,21 +57,19 @@ def last_number(text: str) -> str | None:
 
 
 def lm_eval_strict(text: str) -> str | None:
-    """What the first `#### ` with one space is followed by, normalised; None where lm-eval says `[invalid]`."""
+    """What follows the first `#### ` with one space, normalised; None where lm-eval says `[invalid]`."""
     match = _STRICT.search(text)
     return None if match is None else lm_eval_normalised(match[1])
 
 
 def lm_eval_flexible(text: str) -> str | None:
     """The last run of two or more of `$0-9.,`, or of digits, normalised: an ellipsis counts as a number."""
-    match = None
-    for match in _FLEXIBLE.finditer(text):
-        pass
-    return None if match is None else lm_eval_normalised(match[0])
+    matches = deque(_FLEXIBLE.finditer(text), maxlen=1)
+    return lm_eval_normalised(matches[0][0]) if matches else None
 
 
 def lm_eval_normalised(text: str) -> str:
-    """The string lm-eval compares: no commas, no `$`, nothing up to the last `#### `, no final period, lower case."""
+    """What lm-eval compares: no commas, no `$`, nothing up to the last `#### `, no final period."""
     bare = text.replace(",", "").replace("$", "").rpartition("#### ")[2]
     return re.sub(r"\.$", "", bare).lower()
 

@@ -10,7 +10,15 @@ THIN_SPACE = "\u202f"  # stands for every space that parts thousands and never w
 
 _MINUS_SIGNS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"
 _THIN_SPACES = "\xa0\u2006\u2007\u2008\u2009\u200a\u202f"
-_OTHER_SIGNS = {"\u066b": ".", "\u066c": ",", "\u2044": "/", "\uff0c": ", ", "≈": "=", "\u2028": "\n", "\u2029": "\n"}
+_OTHER_SIGNS = {
+    "\u066b": ".",
+    "\u066c": ",",
+    "\u2044": "/",
+    "\uff0c": ", ",
+    "≈": "=",
+    "\u2028": "\n",
+    "\u2029": "\n",
+}
 
 _CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 _CURRENCY_CODE = re.compile(
@@ -19,16 +27,21 @@ _CURRENCY_CODE = re.compile(
 _FULLWIDTH_GROUP = re.compile(r"(?<=[\uff10-\uff19])\uff0c(?=[\uff10-\uff19]{3})")
 _POWER_OF_TEN = re.compile(r"(?<=10)[⁺⁻]?[⁰¹²³⁴-⁹]{1,8}")
 
-_LATEX_FRACTION = re.compile(
-    r"\\[dtc]?frac\s{0,3}(?:\{([^{}]{1,60})\}\s{0,3}\{([^{}]{1,60})\}|(\d)\s?(\d))"
-)
+_LATEX_FRACTION = re.compile(r"\\[dtc]?frac\s{0,3}(?:\{([^{}]{1,60})\}\s{0,3}\{([^{}]{1,60})\}|(\d)\s?(\d))")
 _LATEX_STYLE = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf|tt|bb|normal|ord)|mbox|hbox|boldsymbol|bm|bf|rm"
     r"|left|right|displaystyle|large|Large|huge|Huge|operatorname|underline|boxed|fbox|quad|qquad)(?![A-Za-z])"
 )
 _LATEX_SIGNS = {
-    **{"times": "×", "cdot": "*", "div": "÷", "approx": "=", "infty": " infinity "},
-    **{"pounds": "$", "dollar": "$", "degree": "", "circ": ""},
+    "times": "×",
+    "cdot": "*",
+    "div": "÷",
+    "approx": "=",
+    "infty": " infinity ",
+    "pounds": "$",
+    "dollar": "$",
+    "degree": "",
+    "circ": "",
 }
 _LATEX_SIGN = re.compile(r"\\(" + "|".join(_LATEX_SIGNS) + r")(?![A-Za-z])")
 

@@ -1,8 +1,8 @@
 """Exact numbers in text: one notation-proof reader for references and answers alike.
 
 A number is read whole or not at all: thousands separators, decimals, fractions, mixed numbers and scientific
-notation give one exact Fraction; ranges, clock times, dates, unfinished sums and malformed groups are unreadable.
-Percent and currency are units.
+notation give one exact Fraction; ranges, clock times, dates, unfinished sums and malformed groups are not
+read. Percent and currency are units.
 """
 
 from __future__ import annotations
@@ -34,25 +34,37 @@ _GROUPED = re.compile(
 _RATIO = re.compile(r"(?:(?P<whole>\d+) )?(?P<over>[^/ ]+) ?/ ?(?P<under>[^/ ]+)")
 
 _TIMES_POWER = re.compile(r" ?[x×*·] ?10 ?\^ ?(?P<exponent>[+-]?\d{1,8})")
-_SCALE_WORD = re.compile(r"[ \u202f]?(?:(?P<word>hundred|thousand|million|billion|trillion)\b|(?P<sign>[万萬亿億]))")
+_SCALE_WORD = re.compile(
+    r"[ \u202f]?(?:(?P<word>hundred|thousand|million|billion|trillion)\b|(?P<sign>[万萬亿億]))"
+)
 _SCALES = {
-    **{"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12},
-    **{"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8},
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "万": 10**4,
+    "萬": 10**4,
+    "亿": 10**8,
+    "億": 10**8,
 }
 
 _GOES_ON = re.compile(  # the number is the start of a sum without result, of a range, or of a power
     r"[ \t%$)]{0,4}"
-    r"(?:[-+*/×÷^~]|x(?=[ \d$])|—(?=\d)|\b(?:to|or|and|through|times|plus|minus|divided by)\b|[至到或])"
+    r"(?:[-+*/×÷^~,]|x(?=[ \d$])|—(?=\d)|\b(?:to|or|and|through|times|plus|minus|divided by)\b|[至到或])"
     r"[ $(]{0,4}[-+]?[ $]{0,2}\.?\d"
     r"|(?: [A-Za-z]{1,15}){1,3} [-+*×÷] \$?\d"
     r"|[ ]?\\[A-Za-z]|[²³⁰-⁹]"
 )
 _OPERAND = re.compile(  # the number ends a sum without result, or a range
     r"[\d)%] {0,3}[-+*/×÷^~][ $(]{0,4}$|\d {0,2}[x×] {0,2}\$?$|[\d)%] ?—$|[±√^] ?\$?$|\\[A-Za-z]{1,12} ?$"
-    r"|\d (?:minus|plus|times|divided by) \$?$|(?<!from )(?<!\d)[\d.,]{1,20}%? ?(?:to|or|through|至|到|或) ?\$?$"
+    r"|\d (?:minus|plus|times|divided by) \$?$"
+    r"|(?<!from )(?<![\d.,])[\d.,]{1,20}%? ?(?:to|or|through|至|到|或) ?\$?$"
     r"|\bbetween \$?[\d.,]{1,20}%? and \$?$"
 )
-_MINUS = re.compile(r"(?P<before>.?)(?<![-A-Za-z])-\$?$|(?:^|[^\d ] ?)\b(?:minus|negative) \$?$", re.IGNORECASE | re.DOTALL)
+_MINUS = re.compile(
+    r"(?P<before>.?)(?<![-A-Za-z])-\$?$|(?:^|[^\d ] ?)\b(?:minus|negative) \$?$", re.IGNORECASE | re.DOTALL
+)
 _OPENING_MINUS = re.compile(r"^[\s$]*- ?\$? ?$")
 _LED = re.compile(
     r"(?:[\s$*_`~>:\"'“”‘’(\[+±.-]"
@@ -110,8 +122,8 @@ def read_reference(reference: str) -> Fraction | None:
 def read_field(field: str) -> Reading:
     """What an explicit answer field in plain notation holds. The caller bounds its length.
 
-    Of an equation the right-most readable side counts (`16 - 7 = 9`, `x = 18`). A side that begins with a number
-    is that number; otherwise its last number counts. Words count only where no digit is.
+    Of an equation the right-most readable side counts (`16 - 7 = 9`, `x = 18`). A side that begins with a
+    number is that number; otherwise its last number counts. Words count only where no digit is.
     """
     outcome = NOTHING
     for side in reversed(field.split("=")):
@@ -150,7 +162,7 @@ def number_runs(text: str) -> Iterator[Run]:
 def read_run(run: Run, *, opens_field: bool = False) -> Reading:
     """What one run reads as, with its sign, power or scale, in its place in the text.
 
-    A minus may stand apart from a number that opens an answer field; elsewhere that is a dash or a list bullet.
+    A minus may stand apart from a number that opens an answer field; elsewhere that is a dash or a bullet.
     """
     before = run.string[max(0, run.start() - _CONTEXT_CHARS) : run.start()]
     after = run.string[run.end() : run.end() + _CONTEXT_CHARS]

@@ -15,8 +15,8 @@ _PLACEHOLDER = re.compile(r"\{(question|answer)\}")
 def build_prompts(selection: Selection, protocol: Protocol) -> tuple[Prompt, ...]:
     """One prompt a question, in asking order: the shots, then the question.
 
-    A chat holds the same text in one user message, after the system prompt if there is one. Raises ConfigError for
-    a question template that would not show the question, or would show its answer.
+    A chat holds the same text in one user message, after the system prompt if there is one. Raises
+    ConfigError for a question template that would not show the question, or would show its answer.
     """
     _check_template(protocol.question_template)
     shots = "".join(_fill(protocol.shot_template, shot) for shot in selection.shots)

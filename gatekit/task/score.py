@@ -18,7 +18,7 @@ MAX_PREDICTED_CHARS = 200  # a legacy extractor may "read" a megabyte; records k
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """How one answered question ended; `predicted` is the canonical value that was read, `detail` where or why."""
+    """How one answered question ended; `predicted` is the canonical value read, `detail` where or why."""
 
     status: Status
     predicted: str | None = None
@@ -26,7 +26,7 @@ class Scored:
 
 
 class Extractor(Protocol):
-    """A way to read answers. `version` changes when any answer could be read differently: it enters the key."""
+    """A way to read answers. `version` changes when any answer could read differently: it enters the key."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class GatekitExtractor:
     version: str = "gatekit-1"
 
     def score(self, completion: Completion, question: Question) -> Scored:
-        """Correct or wrong by exact equality; else no_answer ("tool_call", "empty", "unparsed") or truncated."""
+        """Correct or wrong by exact equality; else truncated or no_answer (tool_call, empty, unparsed)."""
         text = completion.text
         if text is None or not text.strip():
             return _without_text(completion)
@@ -71,7 +71,7 @@ class LegacyExtractor:
     reader: LegacyReader
 
     def score(self, completion: Completion, question: Question) -> Scored:
-        """Correct or wrong as the other harness would say; nothing read is no_answer, or truncated at the limit."""
+        """Correct or wrong as the other harness would say; nothing read is no_answer or truncated."""
         text = completion.text
         if text is None or not text.strip():
             return _without_text(completion)
@@ -104,11 +104,16 @@ def _unread(completion: Completion) -> Scored:
 def _reference_value(reference: str) -> Fraction:
     value = read_reference(reference)
     if value is None:
-        raise ValueError("the reference holds no single number after one '####'; the dataset reader refuses such rows")
+        raise ValueError(
+            "the reference holds no single number after one '####'; the dataset reader refuses such rows"
+        )
     return value
 
 
 EXTRACTORS: Mapping[str, Extractor] = {
     "gatekit": GatekitExtractor(),
-    **{name: LegacyExtractor(name=name, version=f"{name}-1", reader=reader) for name, reader in LEGACY.items()},
+    **{
+        name: LegacyExtractor(name=name, version=f"{name}-1", reader=reader)
+        for name, reader in LEGACY.items()
+    },
 }

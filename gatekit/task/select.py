@@ -49,7 +49,8 @@ def _shots(questions: QuestionSet, protocol: Protocol) -> tuple[Question, ...]:
     )
     if protocol.shots > len(source):
         raise ConfigError.one(
-            f"protocol.shots is {protocol.shots:,} but {questions.name} has {len(source):,} {split} rows to take them from",
+            f"protocol.shots is {protocol.shots:,} but {questions.name} has {len(source):,} {split} rows "
+            "to take them from",
             reason="too-many-shots",
             hint="lower protocol.shots or give a folder with a larger split as task.path",
         )
@@ -65,7 +66,8 @@ def _count(questions: QuestionSet, task: Task, skipped: int) -> int:
         return n
     shown = f", of which {skipped:,} are shown as worked examples" if skipped else ""
     raise ConfigError.one(
-        f"task.n is {n:,} but the dataset has {rows:,} test questions{shown}: from 1 to {available:,} can be asked",
+        f"task.n is {n:,} but the dataset has {rows:,} test questions{shown}: "
+        f"from 1 to {available:,} can be asked",
         reason="n-out-of-range",
         hint=f"set task.n={available} or less, or task.n=null for all of them",
     )
@@ -88,9 +90,9 @@ def _overlap_warnings(
     rows = _rows(leaked)
     if protocol.shots_overlap is ShotOverlap.LEAK:
         return (
-            f"{len(leaked)} of the {len(asked):,} evaluated questions (test {rows}) are also shown as worked examples,"
-            " with their answers: the score is too high by up to"
-            f" {len(leaked) / len(asked):.3f} and compares only with runs that leak the same way",
+            f"{len(leaked)} of the {len(asked):,} evaluated questions (test {rows}) are also shown as worked "
+            f"examples, with their answers: the score is too high by up to {len(leaked) / len(asked):.3f} "
+            "and compares only with runs that leak the same way",
         )
     raise ConfigError.one(
         f"{len(leaked)} of the worked examples would also be evaluated (test {rows})",

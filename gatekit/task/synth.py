@@ -1,8 +1,8 @@
-"""The bundled question set `gsm8k_synth`: GSM8K-like word problems made from a seed, with no file and no network.
+"""The bundled question set `gsm8k_synth`: GSM8K-like word problems from a seed, with no file and no network.
 
-The distribution is frozen: the same seeds give the same questions and answers for ever, because scores are only
-comparable over identical questions. A question belongs to `test` or `train` by its own hash, so no seed can
-bring a test question into a prompt.
+The distribution is frozen: the same seeds give the same questions and answers for ever, because scores are
+only comparable over identical questions. A question belongs to `test` or `train` by its own hash, so no
+seed can bring a test question into a prompt.
 """
 
 from __future__ import annotations
@@ -26,21 +26,28 @@ T = TypeVar("T")
 Numbers = dict[str, int]
 Step = tuple[str, str, str]  # left, operator, right: names of drawn numbers, or "#k" for the result of step k
 
-PEOPLE = (
-    "Ava Ben Carl Dana Emma Finn Gina Hugo Iris Jack Kira Leo Mia Noah Olga Paul Rosa Sam Tina Will Zoe Liam Nora Omar"
-).split()
-ITEMS = (
-    "apples books cards coins eggs pens stamps shells marbles stickers cookies pencils oranges toys beads buttons"
-).split()
-PLACES = "shop market fair school park library".split()
-CONTAINERS = "boxes bags packs baskets jars crates".split()
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+PEOPLE = _words(
+    "Ava Ben Carl Dana Emma Finn Gina Hugo Iris Jack Kira Leo Mia Noah Olga Paul Rosa Sam Tina Will Zoe Liam "
+    "Nora Omar"
+)
+ITEMS = _words(
+    "apples books cards coins eggs pens stamps shells marbles stickers cookies pencils oranges toys beads "
+    "buttons"
+)
+PLACES = _words("shop market fair school park library")
+CONTAINERS = _words("boxes bags packs baskets jars crates")
 MULTIPLES = (("twice", 2), ("three times", 3), ("four times", 4))
 BILLS = (20, 50, 100, 200)
 STEP_HEADS = ("First", "Then", "Next", "So")
 
 
 class Draws:
-    """A stream of random draws that costs a third of `random.Random`'s own methods and equals them draw for draw."""
+    """Random draws that equal those of `random.Random`'s methods one by one, at a third of their cost."""
 
     def __init__(self, seed: str) -> None:
         source = Random(seed)  # noqa: S311 - reproducible questions, not secrets
@@ -56,21 +63,26 @@ class Draws:
 
     def between(self, low: int, high: int) -> int:
         """An integer in [low, high]."""
-        return low + self.below(high - low + 1)
+        n = high - low + 1  # `below`, written out: this is the hot path
+        width = n.bit_length()
+        value = self._bits(width)
+        while value >= n:
+            value = self._bits(width)
+        return low + value
 
     def pick(self, options: Sequence[T]) -> T:
         """One of the options."""
         return options[self.below(len(options))]
 
     def two_of_many(self, options: Sequence[T]) -> tuple[T, T]:
-        """Two different options, drawn again until they differ: `random.sample` for more than 21 options."""
+        """Two different options, as `random.sample` draws them from more than 21: again until they differ."""
         first = second = self.below(len(options))
         while second == first:
             second = self.below(len(options))
         return options[first], options[second]
 
     def two_of_few(self, options: Sequence[T]) -> tuple[T, T]:
-        """Two different options, the first one's place taken by the last: `random.sample` for up to 21 options."""
+        """Two different options, as `random.sample` draws them from up to 21: the last one fills the gap."""
         last = len(options) - 1
         first, second = self.below(last + 1), self.below(last)
         return options[first], options[last if second == first else second]
@@ -229,16 +241,15 @@ FAMILIES = (
     Family(
         weight=1,
         draw=_times,
-        wordings=(
-            "{a} has {x} {i}. {b} has {word} as many {i} as {a}. How many {i} do they have in total?",
-        ),
+        wordings=("{a} has {x} {i}. {b} has {word} as many {i} as {a}. How many {i} do they have in total?",),
         steps=(("x", "*", "m"), ("#1", "+", "x")),
     ),
     Family(
         weight=1,
         draw=_add_divide,
         wordings=(
-            "{a} has {x} {i} and {b} has {y}. They put all of them into {k} {c} equally. How many {i} go in each?",
+            "{a} has {x} {i} and {b} has {y}. They put all of them into {k} {c} equally. "
+            "How many {i} go in each?",
         ),
         steps=(("x", "+", "y"), ("#1", "/", "k")),
     ),
@@ -254,7 +265,8 @@ FAMILIES = (
         weight=2,
         draw=_basket,
         wordings=(
-            "{a} buys {n} {i} for ${u} each and {m} {j} for ${v} each at the {p}. How many dollars does {a} pay?",
+            "{a} buys {n} {i} for ${u} each and {m} {j} for ${v} each at the {p}. "
+            "How many dollars does {a} pay?",
         ),
         steps=(("n", "*", "u"), ("m", "*", "v"), ("#1", "+", "#2")),
     ),
@@ -296,10 +308,10 @@ def _problems(draws: Draws) -> Iterator[tuple[Family, Numbers, str]]:
         p, c = draws.pick(PLACES), draws.pick(CONTAINERS)
         numbers = family.draw(draws)
         wording = family.wordings[0] if len(family.wordings) == 1 else draws.pick(family.wordings)
-        words: dict[str, int | str] = {**numbers}
+        words: dict[str, int | str] = {"a": a, "b": b, "i": i, "j": j, "p": p, "c": c, **numbers}
         if "word" in numbers:
             words["word"] = MULTIPLES[numbers["word"]][0]
-        yield family, numbers, wording.format(a=a, b=b, i=i, j=j, p=p, c=c, **words)
+        yield family, numbers, wording.format_map(words)
 
 
 def _split_of(text: str) -> str:

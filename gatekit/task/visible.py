@@ -21,14 +21,15 @@ _RUN_ON = re.compile(
     r"|(?<=[.!?。)\d*])[ \t]{1,4}(?:Question|Q)(?:[ \t]?\d{1,4})?:",
     re.MULTILINE | re.IGNORECASE,
 )
+_ECHOES = frozenset({"", "assistant", "model"})  # what a leaked chat template leaves before the answer
 
 
 def visible(text: str) -> str:
     """The text that counts as the answer, in linear time.
 
-    Closed reasoning is removed; so is all before a closing tag that was never opened (the chat template opened it)
-    and all after an opening tag that is never closed. Of the rest, only what stands before the first run-on
-    boundary counts: what follows is another question, made up by the model.
+    Closed reasoning is removed; so is all before a closing tag that was never opened (the chat template
+    opened it) and all after an opening tag that is never closed. Of the rest, only what stands before the
+    first run-on boundary counts: what follows is another question, made up by the model.
     """
     return _before_run_on(_without_reasoning(text))
 
@@ -51,11 +52,11 @@ def _without_reasoning(text: str) -> str:
 
 
 def _before_run_on(text: str) -> str:
-    """The first stretch between boundaries that is not blank: a boundary before any answer is an echo."""
+    """The first stretch between boundaries that says something: a boundary before any answer is an echo."""
     start = 0
     for boundary in _RUN_ON.finditer(text):
         stretch = text[start : boundary.start()]
-        if stretch.strip():
+        if stretch.strip().lower() not in _ECHOES:
             return stretch
         start = boundary.end()
     return text[start:]

@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_ONES = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_ONES = _words(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+)
+_TENS = _words("twenty thirty forty fifty sixty seventy eighty ninety")
 _SMALL = {word: value for value, word in enumerate(_ONES)} | {w: 10 * k for k, w in enumerate(_TENS, start=2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _NEGATIVE = frozenset({"minus", "negative"})
 _FILLERS = frozenset(
-    "a about an approximately around be equal equals exactly is just of only roughly simply that the therefore to".split()
+    _words(
+        "a about an approximately around be equal equals exactly is just of only roughly simply that the "
+        "therefore to"
+    )
 )
 _MAX_WORDS = 24  # more than any number below a quadrillion needs
 
@@ -24,7 +32,7 @@ _CHINESE = re.compile(r"[\s是为：:共约有]{0,8}(?P<digits>[零〇一二两�
 
 
 def number_in_words(text: str) -> int | None:
-    """The number that the text begins with in English or Chinese words, fillers such as "about" aside; or None.
+    """The number that the text begins with in words, fillers such as "about" aside; or None.
 
     >>> number_in_words("exactly two hundred and five apples")
     205

@@ -52,7 +52,7 @@ def test_the_spec_adds_its_own(make_spec: Any) -> None:
 
 
 def test_the_bundled_server_finds_this_gatekit(tmp_path: Path) -> None:
-    """From any folder the bundled server imports the running gatekit, before anything on the caller's path."""
+    """From any folder the bundled server imports the running gatekit, before the caller's own path."""
     env = bundled_environment({"PYTHONPATH": "/mine", "PATH": os.environ["PATH"]})
     code = "import gatekit, sys; print(gatekit.__file__)"
     found = subprocess.run(

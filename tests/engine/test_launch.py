@@ -25,9 +25,10 @@ Survivors = Callable[[Sequence[int], float], list[int]]
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-sleep = [sys.executable, "-S", "-c", "import time; time.sleep(300)"]
-family = [os.getpid(), subprocess.Popen(sleep).pid, subprocess.Popen(sleep, start_new_session=True).pid]
-print("pids", *family, flush=True)
+sleep, null = [sys.executable, "-S", "-c", "import time; time.sleep(300)"], subprocess.DEVNULL
+member = subprocess.Popen(sleep)
+detached = subprocess.Popen(sleep, start_new_session=True, stdout=null, stderr=null)
+print("pids", os.getpid(), member.pid, detached.pid, flush=True)
 time.sleep(300)
 """
 
@@ -87,8 +88,8 @@ def test_no_shell_no_inherited_input(tmp_path: Path) -> None:
 def test_stopping_is_idempotent_and_gentle(tmp_path: Path, tether: bool) -> None:
     """A server that heeds SIGTERM ends by itself within the grace, and stopping again changes nothing."""
     code = (
-        "import signal, sys, time\n"
-        "def bye(*_): print('bye', flush=True); sys.exit(0)\n"
+        "import os, signal, time\n"
+        "def bye(*_): os.write(1, b'bye\\n'); os._exit(0)\n"
         "signal.signal(signal.SIGTERM, bye); print('pids 0', flush=True); time.sleep(300)"
     )
     with run(code, tmp_path / "log", lifeline=tether, tether=tether) as process:

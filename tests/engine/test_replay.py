@@ -12,9 +12,11 @@ import pytest
 
 from gatekit.engine import replay
 from gatekit.engine.replay import read_answers
+from gatekit.engine.serve import serve
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import Completion, Failure, FailureKind, Observation, Question, Status, count
 from gatekit.records.run import Comparability, Dataset, RunRecord, record_to_plain
+from gatekit.records.spec import EngineKind
 from gatekit.records.verdict import Outcome, Verdict
 
 OBSERVATIONS = (
@@ -68,7 +70,7 @@ def ask(number: int, text: str = "?") -> Question:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_record(tmp_path: Path, record: dict[str, Any], indent: int | None) -> None:
-    """A record gives back each completion as it came, unknown counts as unknown, and nothing for lost ones."""
+    """A record gives back each completion as it came, unknown counts included, and nothing for lost ones."""
     path = tmp_path / "record.json"
     path.write_text(json.dumps(record, indent=indent))
     recording = read_answers(path, None)
@@ -80,6 +82,7 @@ def test_a_record(tmp_path: Path, record: dict[str, Any], indent: int | None) ->
     assert recording.find(ask(7)) == Completion(text=None, finish_reason="tool_calls", has_tool_calls=True)
     assert recording.find(ask(9)) is None
     assert recording.find(ask(1)) is None
+    assert recording.dataset == "gsm8k"
 
 
 def test_the_real_solutions(gsm8k_dir: Path) -> None:
@@ -170,3 +173,17 @@ def test_equal_content_equal_digest(tmp_path: Path, record: dict[str, Any]) -> N
     first, second = (read_answers(tmp_path / name, None) for name in ("a", "b"))
     assert first == second
     assert replace(first, sha256="") != first
+
+
+def test_a_record_of_another_dataset(tmp_path: Path, record: dict[str, Any], make_spec: Any) -> None:
+    """Question ids mean something only within their dataset: a record of another one is refused."""
+    (tmp_path / "r.json").write_text(json.dumps(record))
+    spec = make_spec(kind=EngineKind.REPLAY, answers=str(tmp_path / "r.json"))
+    spec = replace(spec, task=replace(spec.task, dataset="synthetic"))
+    run_dir = tmp_path / "run"
+    with (
+        pytest.raises(ConfigError, match="questions of synthetic"),
+        serve(spec, run_dir=run_dir, questions=(ask(0),), environ={}),
+    ):
+        pass
+    assert list(run_dir.iterdir()) == []

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,34 +76,26 @@ def _visible_to_others(pid: int) -> list[bytes]:
     return [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
 
 
-def test_builds_of_sims(make_spec: Any, tmp_path: Path) -> None:
-    """The build of a simulated model is its accuracy, dispersion and seed; flips and faults are no new build."""
+def test_builds_and_flip_seeds(make_spec: Any, questions: tuple[Question, ...], tmp_path: Path) -> None:
+    """A sim's build is its accuracy, dispersion and seed; a flip seed is kept, or drawn anew for each run."""
 
-    def build(**engine: Any) -> str | None:
+    def served(**engine: Any) -> tuple[str | None, str]:
         spec = make_spec(**{"accuracy": 0.5, "dispersion": 0.2, "seed": 4, **engine})
-        with serve(spec, run_dir=tmp_path, questions=(), environ=ENVIRON) as endpoint:
-            return endpoint.build
-
-    first = build()
-    assert first
-    assert first.startswith("sim-")
-    assert build(flip_seed=9, faults=Faults(drop=0.1)) == first
-    assert build(accuracy=0.51) != first
-
-
-def test_flip_seeds(make_spec: Any, questions: tuple[Question, ...], tmp_path: Path) -> None:
-    """A stated flip seed is kept and recorded; without one every run draws its own."""
-    seeds = []
-    for flip_seed in (7, None, None):
-        spec = make_spec(accuracy=0.5, flip_seed=flip_seed)
         with serve(spec, run_dir=tmp_path, questions=questions, environ=ENVIRON) as endpoint:
-            seeds.append(endpoint.details["flip_seed"])
-    assert seeds[0] == "7"
-    assert len(set(seeds)) == 3
+            return endpoint.build, endpoint.details["flip_seed"]
+
+    build, flip_seed = served()
+    same_build, other_flip_seed = served(faults=Faults(drop=0.1))
+    other_build, stated_flip_seed = served(accuracy=0.51, flip_seed=7)
+    assert build
+    assert build.startswith("sim-")
+    assert build == same_build != other_build
+    assert flip_seed != other_flip_seed
+    assert stated_flip_seed == "7"
 
 
 def test_replay(make_spec: Any, gsm8k_dir: Path, tmp_path: Path, http: Any) -> None:
-    """A replayed endpoint answers with the recorded text, and with HTTP 500 where none was recorded."""
+    """A replayed endpoint gives the recorded text, HTTP 500 where there is none, and the stated faults."""
     path = gsm8k_dir / "example_model_solutions.jsonl"
     row = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
     asked = (
@@ -121,6 +114,11 @@ def test_replay(make_spec: Any, gsm8k_dir: Path, tmp_path: Path, http: Any) -> N
         assert endpoint.details["unanswered"] == "1"
     assert replies[0].json["choices"][0]["message"]["content"] == row["175b_verification"]["solution"]
     assert replies[1].status == 500
+    faulty = replace(spec, engine=replace(spec.engine, faults=Faults(empty=1.0)))
+    with serve(faulty, run_dir=tmp_path, questions=asked, environ=ENVIRON) as endpoint:
+        body = {"prompt": asked[0].text}
+        reply = http(f"{endpoint.base_url}/v1/completions", body, key=endpoint.api_key)
+    assert reply.json["choices"][0]["text"] == ""
 
 
 def test_a_recording_that_cannot_be_served(
@@ -194,7 +192,7 @@ def test_a_machine_that_cannot_launch(make_spec: Any, tmp_path: Path) -> None:
 
 
 def test_attach(make_spec: Any, tmp_path: Path) -> None:
-    """A running server is used under its expected name with the key from the named variable; nothing starts."""
+    """A running server is used under its expected name with the named variable's key; nothing starts."""
     attach = {"name": "external", "kind": EngineKind.ATTACH, "base_url": "http://h:8000/v1/"}
     spec = make_spec(**attach, api_key_env="MY_KEY", expected_model="served")
     with serve(spec, run_dir=tmp_path, questions=(), environ={"MY_KEY": "k"}) as endpoint:
@@ -242,7 +240,7 @@ def test_two_runs_at_once(make_spec: Any, questions: tuple[Question, ...], tmp_p
 
 
 def test_a_folder_that_cannot_be_written(make_spec: Any, tmp_path: Path) -> None:
-    """A run folder that is a file, or whose files are symlinks, is INFRA; the symlink's target is untouched."""
+    """A run folder that is a file, or holds symlinks, is INFRA; the symlink's target is untouched."""
     (tmp_path / "file").write_text("mine")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "answer-server.json").symlink_to(tmp_path / "file")
@@ -291,7 +289,7 @@ with serve(spec, run_dir=Path(sys.argv[2]), questions=(), environ={}) as endpoin
 """
 
 
-@pytest.mark.parametrize("end", ["return", "raise", signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("end", ["raise", signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_orphan(tmp_path: Path, end: str | signal.Signals, survivors: Survivors) -> None:
     """However the process that serves ends, its answer server is gone within five seconds."""
     mode = end if isinstance(end, str) else "wait"

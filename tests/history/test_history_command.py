@@ -26,7 +26,7 @@ MakeRecord = Callable[..., RunRecord]
 
 def _run(*arguments: str | Path) -> str:
     stdout = io.StringIO()
-    assert run([str(argument) for argument in arguments], stdout=stdout, environ={}) is ExitCode.PASS
+    assert run([str(argument) for argument in arguments], stdout=stdout) is ExitCode.PASS
     return stdout.getvalue()
 
 
@@ -123,7 +123,7 @@ def test_rebuild_brings_lost_runs_back(tmp_path: Path, make_record: MakeRecord) 
     broken = write_record(tmp_path, make_record("r2"))
     broken.write_text("{}")
     stdout = io.StringIO()
-    assert run(["rebuild", "--dir", str(tmp_path)], stdout=stdout, environ={}) is ExitCode.INFRA
+    assert run(["rebuild", "--dir", str(tmp_path)], stdout=stdout) is ExitCode.INFRA
     assert f"not added: run record {broken} is broken" in stdout.getvalue()
 
 
@@ -147,7 +147,7 @@ def test_rebuild_brings_lost_runs_back(tmp_path: Path, make_record: MakeRecord) 
 def test_wrong_arguments_are_a_config_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong arguments are one printable line with the way to help, and exit 2; nothing else is printed."""
     with pytest.raises(ConfigError) as caught:
-        run(arguments, stdout=io.StringIO(), environ={})
+        run(arguments, stdout=io.StringIO())
     (line,) = caught.value.lines()
     assert line.isprintable()
     assert len(line) < 500
@@ -174,7 +174,7 @@ def test_help_loads_no_database() -> None:
     """Help and argument errors come before the heavy imports."""
     code = (
         "import sys, gatekit.cli.history as h\n"
-        "h.run(['--help'], stdout=sys.stdout, environ={})\n"
+        "h.run(['--help'], stdout=sys.stdout)\n"
         "assert not {'sqlalchemy', 'jsonschema', 'sqlite3'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
+from enum import StrEnum
 from typing import get_type_hints
 
 import pytest
@@ -59,7 +60,7 @@ def test_choices_are_the_enums() -> None:
     """Where a field is an enum, the schema offers exactly its values."""
     for section, cls in SECTIONS.items():
         for name, hint in get_type_hints(cls).items():
-            if isinstance(hint, type) and issubclass(hint, records.StrEnum):
+            if isinstance(hint, type) and issubclass(hint, StrEnum):
                 assert set(schema(section)["properties"][name]["enum"]) == {member.value for member in hint}
 
 

@@ -62,6 +62,8 @@ def test_a_tie_in_decimals_is_at_most() -> None:
     """P(X < 1) at n = 1, p = 0.9 is exactly 0.1: a tie counts as within alpha, whatever floats make of it."""
     assert 1 - 0.9 < 0.1, "the float trap this test is about"
     assert lower_tail_at_most(1, 1, 0.9, 0.1)
+    assert lower_tail(1, 3, 0.6) > 0.064, "0.4 cubed, above itself in floats"
+    assert reject_count(3, 0.6, 0.064) == 1
     assert reject_count(1, 0.9, 0.1) == 1
     assert reject_count(1, 0.7, 0.3) == 1
     assert accept_count(1, 0.3, 0.3) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -38,8 +40,12 @@ def test_the_limit_gives_the_run_length_asked_for(nights: int) -> None:
     assert h == pytest.approx({365: 4.08, 3650: 6.36, 7300: 7.05}[nights], abs=0.005)
 
 
-def test_charts_that_make_no_sense_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("chart", "numbers"), [(cusum_arl, (0.5, 0.0)), (ewma_arl, (0.0, 3.0)), (cusum_limit, (0.5, 1.5))]
+)
+def test_charts_that_make_no_sense_are_refused(
+    chart: Callable[..., float], numbers: tuple[float, float]
+) -> None:
     """A limit of 0, a weight of 0 and a run length no chart is short enough for are refused."""
-    for call in (lambda: cusum_arl(0.5, 0.0), lambda: ewma_arl(0.0, 3.0), lambda: cusum_limit(0.5, 1.5)):
-        with pytest.raises(ValueError, match=r"."):
-            call()
+    with pytest.raises(ValueError, match=r"control limit|EWMA chart|even h = 0"):
+        chart(*numbers)

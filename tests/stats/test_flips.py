@@ -52,6 +52,11 @@ def test_count_and_p_value_agree(new: int) -> None:
     assert (new < found.k_pass) == (found.p_value <= 0.01)
 
 
+def test_the_threshold_is_rounded_at_one_half() -> None:
+    """At a quantile of 0 the threshold is floor(mean + 1/2): a mean of 180.55 gives 181."""
+    assert moderated_t(200, [180] * 9 + [181] * 11, 0.5, 0.2, 4).k_pass == 181
+
+
 def test_identical_runs_still_leave_a_margin() -> None:
     """Ten identical totals do not make the next question's loss a regression: the prior keeps a margin."""
     assert moderated_t(1319, [1253] * 10, 0.001, 0.2, 4).k_pass < 1250

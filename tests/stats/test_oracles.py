@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tests" / "replay_oracles.py"
+Replay = Callable[[str], tuple[int, str, str]]
 
 
-def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """`python tests/replay_oracles.py ARGUMENTS` from the project root."""
-    command = [sys.executable, "tests/replay_oracles.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def replay(capsys: pytest.CaptureFixture[str]) -> Replay:
+    """The script's main on one file, in this process: exit code, stdout, stderr."""
+    main = runpy.run_path(str(SCRIPT))["main"]
+
+    def run(path: str) -> tuple[int, str, str]:
+        code = main([path])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 def written(folder: Path, *cases: object) -> str:
@@ -30,50 +42,52 @@ def power_case(**expected: object) -> dict[str, object]:
 
 
 def test_every_shared_case_is_reproduced(shared: Path) -> None:
-    """All 227 shared cases, computed without scipy.special, are reproduced within their tolerance."""
-    done = replay(str(shared / "oracles" / "oracle_public.json"))
+    """All 227 shared cases are reproduced within their tolerance by the documented command."""
+    command = [sys.executable, "tests/replay_oracles.py", str(shared / "oracles" / "oracle_public.json")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "227 passed, 0 failed\n", "")
 
 
-def test_a_planted_mismatch_is_named(tmp_path: Path) -> None:
+def test_a_planted_mismatch_is_named(replay: Replay, tmp_path: Path) -> None:
     """A count off by one and a float beyond tol are each named with expected and got, and exit 1."""
-    done = replay(written(tmp_path, power_case(k_pass=2, power=0.8100001)))
-    assert done.returncode == 1
-    lines = done.stdout.splitlines()
+    code, out, _ = replay(written(tmp_path, power_case(k_pass=2, power=0.8100001)))
+    assert code == 1
+    lines = out.splitlines()
     assert lines[0] == "x-1 k_pass: expected 2, got 1"
     assert lines[1].startswith("x-1 power: expected 0.8100001, got 0.8")
     assert lines[-1] == "0 passed, 1 failed"
 
 
-def test_a_float_within_its_tolerance_passes(tmp_path: Path) -> None:
+def test_a_float_within_its_tolerance_passes(replay: Replay, tmp_path: Path) -> None:
     """A float that differs by less than tol is no mismatch, and a missing field is one."""
     good = power_case(k_pass=1, power=0.81 * (1 + 5e-11))
-    bad = power_case(k_pass=1, strength=0.81)
-    assert replay(written(tmp_path, good)).stdout == "1 passed, 0 failed\n"
-    assert replay(written(tmp_path, bad)).stdout.endswith("0 passed, 1 failed\n")
+    assert replay(written(tmp_path, good))[:2] == (0, "1 passed, 0 failed\n")
+    code, out, _ = replay(written(tmp_path, power_case(k_pass=1, strength=0.81)))
+    assert (code, out.splitlines()[-1]) == (1, "0 passed, 1 failed")
 
 
-def test_kinds_unknown_are_counted_apart(tmp_path: Path) -> None:
+def test_kinds_unknown_are_counted_apart(replay: Replay, tmp_path: Path) -> None:
     """A kind without implementation is listed, counted apart, and does not fail the rest."""
     unknown = {**power_case(), "kind": "tea_leaves"}
-    done = replay(written(tmp_path, unknown, power_case(k_pass=1)))
-    assert done.stdout == "1 not implemented: tea_leaves\n1 passed, 0 failed\n"
-    assert done.returncode == 0
+    code, out, _ = replay(written(tmp_path, unknown, power_case(k_pass=1)))
+    assert (code, out) == (0, "1 not implemented: tea_leaves\n1 passed, 0 failed\n")
 
 
-def test_a_case_that_cannot_be_computed_is_a_mismatch(tmp_path: Path) -> None:
+def test_a_case_that_cannot_be_computed_is_a_mismatch(replay: Replay, tmp_path: Path) -> None:
     """Inputs that are missing or impossible fail their case in one line, without a traceback."""
-    done = replay(written(tmp_path, {**power_case(k_pass=1), "inputs": {"n": 2}}))
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[-1] == "0 passed, 1 failed"
+    code, out, errors = replay(written(tmp_path, {**power_case(k_pass=1), "inputs": {"n": 2}}))
+    assert (code, errors) == (1, "")
+    assert out.splitlines()[-1] == "0 passed, 1 failed"
 
 
-def test_an_unreadable_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
-    """A missing file, a file that is not JSON and one without cases are each one line on stderr and exit 2."""
-    (tmp_path / "broken.json").write_text("{", encoding="utf-8")
-    (tmp_path / "empty.json").write_text("[]", encoding="utf-8")
-    for name in ("absent.json", "broken.json", "empty.json"):
-        done = replay(str(tmp_path / name))
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.count("\n") == 1
-        assert name in done.stderr
+@pytest.mark.parametrize(("name", "text"), [("absent", None), ("broken", "{"), ("empty", "[]")])
+def test_an_unreadable_file_is_one_line_and_exit_2(
+    replay: Replay, tmp_path: Path, name: str, text: str | None
+) -> None:
+    """A missing file, broken JSON and a file without cases are each one line on stderr, and exit 2."""
+    path = tmp_path / f"{name}.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    code, out, errors = replay(str(path))
+    assert (code, out, errors.count("\n")) == (2, "", 1)
+    assert name in errors

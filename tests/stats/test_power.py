@@ -18,7 +18,7 @@ def test_power_of_the_published_gate() -> None:
 
 @given(st.integers(1, 1500), st.integers(1, 1500), st.sampled_from([0.5, 0.8, 0.9, 0.99]))
 def test_the_noticed_drop_is_where_power_is_reached(n: int, k: int, wanted: float) -> None:
-    """At the drop found the rule fails with exactly the wanted probability, unless a healthy model does already."""
+    """At the drop found the rule fails with just the wanted probability, unless healthy models do already."""
     k = min(k, n)
     drop = noticed_drop(n, k, 0.9, wanted)
     assert drop is not None

@@ -117,6 +117,7 @@ def test_a_dead_kernel_is_seen_out_of_order() -> None:
     assert stops.in_order.completions == n
     assert stops.worst_case.completions == stops.combined.completions < 12
     assert stops.combined.outcome is Outcome.FAIL
+    assert stops.worst_case.consumed == stops.worst_case.completions - 1 + 4, "a slot refills after the look"
 
 
 def test_error_rates_hold_in_simulation() -> None:

@@ -1,0 +1,222 @@
+"""A running server, attached to: who it is, whether it is ready, and what it may do wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from command_line import Ran, gatekit, record
+from gatekit.task.synth import synth_questions
+from raw_server import Handler, RawServer, Request, chat, completion, http
+
+Start = Callable[[Handler], RawServer]
+
+MODELS = {"object": "list", "data": [{"id": "m"}]}
+ANSWERS = {question.text: question.reference for question in synth_questions(1319, "test")}
+
+
+def right(request: Request) -> bytes:
+    """Answers every question rightly, on both routes, as model m."""
+    if request.path == "/v1/models":
+        return http(200, MODELS)
+    if request.path == "/v1/completions":
+        return http(200, completion(reference(request.data["prompt"])))
+    if request.path == "/v1/chat/completions":
+        return http(200, chat(reference(request.data["messages"][-1]["content"])))
+    return http(200, {"version": "1.2"}) if request.path == "/version" else http(200, "")
+
+
+def reference(prompt: str) -> str:
+    question = prompt.rpartition("Question: ")[2].removesuffix("\nAnswer:")
+    return ANSWERS.get(question, "#### 2")
+
+
+def attach(folder: Path, url: str, *more: str, extra: dict[str, str] | None = None) -> Ran:
+    return gatekit(
+        folder,
+        "engine=external",
+        f"engine.base_url={url}",
+        "engine.expected_model=m",
+        "task.n=40",
+        "gate=static_floor",
+        "gate.floor=0.8",
+        "--json",
+        *more,
+        extra=extra,
+    )
+
+
+def asked(server: RawServer) -> int:
+    """How many dataset questions reached the server; the warm-up is none."""
+    return sum(b"1 + 1" not in request.body for request in server.requests if request.method == "POST")
+
+
+def test_a_running_server_is_gated(raw_server: Start, tmp_path: Path) -> None:
+    """Attached, asked on either route, judged; version and model are in the record."""
+    server = raw_server(right)
+    for api in ("completions", "chat"):
+        ran = attach(tmp_path, server.url + "/v1/", f"protocol.api={api}")
+        assert (ran.code, ran.data["verdict"], ran.data["accuracy"]) == (0, "PASS", 1.0)
+        served = record(ran, tmp_path)["served"]
+        assert (served["model"], served["build"], served["simulated"]) == ("m", "external-1.2", False)
+    assert asked(server) == 80
+
+
+def test_the_request_is_the_protocol(raw_server: Start, tmp_path: Path) -> None:
+    """Exactly the protocol's fields are sent; a null one is left to the server."""
+    server = raw_server(right)
+    attach(tmp_path, server.url, "protocol.top_p=0.5", "protocol.seed=null")
+    body = server.requests[-3].data if server.requests[-3].method == "POST" else server.requests[-4].data
+    assert {key: body[key] for key in body if key != "prompt"} == {
+        "model": "m",
+        "max_tokens": 256,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "stop": ["Question", "Assistant:", "<|separator|>"],
+    }
+    assert body["prompt"].count("Question: ") == 6
+
+
+def test_another_model_is_refused(raw_server: Start, tmp_path: Path) -> None:
+    """A server that lists another model is asked nothing."""
+    server = raw_server(right)
+    ran = attach(tmp_path, server.url, "engine.expected_model=other")
+    assert (ran.code, ran.data["reason_code"]) == (3, "wrong-model")
+    assert "expected model other" in ran.data["reason"]
+    assert "serves m" in ran.data["reason"]
+    assert asked(server) == 0
+
+
+def test_a_server_that_answers_as_another_model(raw_server: Start, tmp_path: Path) -> None:
+    """A server that lists the right model and answers as another is refused too."""
+
+    def lie(request: Request) -> bytes:
+        if request.path == "/v1/completions":
+            return http(200, completion("#### 2", model="liar"))
+        return right(request)
+
+    ran = attach(tmp_path, raw_server(lie).url)
+    assert (ran.code, ran.data["reason_code"]) == (3, "wrong-model")
+
+
+def test_ready_is_one_real_completion(raw_server: Start, tmp_path: Path) -> None:
+    """A server whose health is fine and whose completions still fail is waited for."""
+    began = time.monotonic()
+
+    def late(request: Request) -> bytes:
+        if request.path == "/v1/completions" and time.monotonic() - began < 4:
+            return http(503, {"error": {"message": "loading"}})
+        return right(request)
+
+    ran = attach(tmp_path, raw_server(late).url)
+    assert (ran.code, ran.data["counts"]["lost"]) == (0, 0)
+
+
+def test_never_ready(raw_server: Start, tmp_path: Path) -> None:
+    """Health for ever and no completion ends at the start-up time, with what was seen last."""
+
+    def hang(request: Request) -> bytes | None:
+        return None if request.path == "/v1/completions" else right(request)
+
+    began = time.monotonic()
+    ran = attach(tmp_path, raw_server(hang).url, "engine.startup_timeout_s=2")
+    assert (ran.code, ran.data["reason_code"]) == (3, "not-ready")
+    assert time.monotonic() - began < 12
+    assert ran.data["accuracy"] is None
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    """A closed port is tried for the whole start-up time; address, seconds and tries are named."""
+    ran = attach(tmp_path, "http://127.0.0.1:9", "engine.startup_timeout_s=1")
+    assert (ran.code, ran.data["reason_code"]) == (3, "not-ready")
+    assert "127.0.0.1:9" in ran.data["reason"]
+    assert "tries" in ran.data["reason"]
+
+
+def test_no_such_host(tmp_path: Path) -> None:
+    """An unknown host is not waited for."""
+    began = time.monotonic()
+    ran = attach(tmp_path, "http://no-such-host.invalid", "engine.startup_timeout_s=60")
+    assert (ran.code, ran.data["reason_code"]) == (3, "dns")
+    assert time.monotonic() - began < 20
+
+
+def test_a_key_by_the_name_of_its_variable(raw_server: Start, tmp_path: Path) -> None:
+    """The key is read from the named variable, and stands in no output and no record."""
+
+    def guarded(request: Request) -> bytes:
+        if request.headers.get("authorization") != "Bearer sk-secret-123":
+            return http(401, {"error": {"message": "no key"}})
+        return right(request)
+
+    server = raw_server(guarded)
+    ran = attach(tmp_path, server.url, "engine.api_key_env=OUR_KEY", extra={"OUR_KEY": "sk-secret-123"})
+    assert ran.code == 0
+    kept = json.dumps(record(ran, tmp_path))
+    assert "sk-secret-123" not in ran.out + ran.err + kept
+    ran = attach(tmp_path, server.url)
+    assert (ran.code, ran.data["reason_code"]) == (3, "unauthorized")
+    assert "engine.api_key_env" in ran.data["hint"]
+
+
+def test_an_unset_key_variable_is_wrong_input(tmp_path: Path) -> None:
+    """A key variable that is not set is found before anything is asked."""
+    ran = attach(tmp_path, "http://127.0.0.1:9", "engine.api_key_env=NOT_SET_ANYWHERE")
+    assert ran.code == 2
+    assert "NOT_SET_ANYWHERE" in ran.data["reason"]
+
+
+def test_the_other_route_is_suggested(raw_server: Start, tmp_path: Path) -> None:
+    """A 404 on one route names the other."""
+
+    def only_completions(request: Request) -> bytes:
+        return http(404, {}) if request.path == "/v1/chat/completions" else right(request)
+
+    ran = attach(tmp_path, raw_server(only_completions).url, "protocol.api=chat")
+    assert (ran.code, ran.data["reason_code"]) == (3, "not-found")
+    assert "protocol.api=completions" in ran.data["hint"]
+
+
+def test_a_server_that_changes_midway(raw_server: Start, tmp_path: Path) -> None:
+    """Answers of two versions are never pooled into one verdict."""
+    versions = iter(["1.2"])
+
+    def changes(request: Request) -> bytes:
+        if request.path == "/version":
+            return http(200, {"version": next(versions, "1.3")})
+        return right(request)
+
+    ran = attach(tmp_path, raw_server(changes).url)
+    assert (ran.code, ran.data["reason_code"]) == (3, "server-changed")
+
+
+def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path) -> None:
+    """A share of requests that always fails is INFRA, not a lower accuracy."""
+
+    def some_fail(request: Request) -> bytes:
+        bad = (
+            request.path == "/v1/completions" and hash(request.body) % 5 == 0 and b"1 + 1" not in request.body
+        )
+        return http(500, {}) if bad else right(request)
+
+    ran = attach(tmp_path, raw_server(some_fail).url, "client.attempts=1")
+    assert (ran.code, ran.data["verdict"]) == (3, "INFRA")
+    assert ran.data["accuracy"] is None
+    assert ran.data["counts"]["wrong"] == 0
+
+
+def test_model_text_cannot_reach_the_terminal(raw_server: Start, tmp_path: Path) -> None:
+    """Escape sequences and direction marks in names and answers never reach the screen."""
+    evil = "m\x1b]8;;http://x\x07\u202e\r"
+
+    def hostile(request: Request) -> bytes:
+        if request.path == "/v1/models":
+            return http(200, {"data": [{"id": evil}]})
+        return http(200, completion(evil)) if request.method == "POST" else http(200, "")
+
+    ran = attach(tmp_path, raw_server(hostile).url)
+    assert ran.code == 3
+    for character in ("\x1b", "\x07", "\u202e", "\r"):
+        assert character not in ran.out + ran.err

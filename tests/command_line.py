@@ -1,0 +1,68 @@
+"""gatekit as its users run it: a process of its own, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """The JSON document on stdout."""
+        return json.loads(self.out)
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without what would change gatekit's behaviour, and with `extra`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GATEKIT_")}
+    return {**kept, **(extra or {})}
+
+
+def gatekit(
+    folder: Path, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 120
+) -> Ran:
+    """Run `python -m gatekit` in `folder` to its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gatekit", *arguments],
+        cwd=folder,
+        env=environment(extra),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def record(ran: Ran, folder: Path) -> Any:
+    """The stored record of a run that printed `--json`."""
+    return json.loads((folder / ran.data["record"]).read_text())
+
+
+def servers(marker: str) -> list[int]:
+    """The processes whose command line or environment names `marker`, this one aside."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if marker.encode() in text:
+                found.append(int(entry.name))
+    return found

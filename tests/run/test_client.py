@@ -1,0 +1,190 @@
+"""One request and its typed outcome, against a server that says exactly what the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatekit.records.answers import Completion, FailureKind
+from gatekit.records.spec import Api
+from gatekit.run.client import MAX_BODY_BYTES, BadShapeError, Client, Refusal, parse_completion
+from raw_server import Handler, RawServer, chat, completion, http
+
+Start = Callable[[Handler], RawServer]
+
+
+def ask(
+    url: str, *, api: Api = Api.COMPLETIONS, timeout_s: float = 5, key: str | None = None
+) -> Completion | Refusal:
+    async def one() -> Completion | Refusal:
+        async with Client(url, api_key=key, request_timeout_s=timeout_s) as client:
+            return await client.ask(api, b"{}", expected_model="m")
+
+    return asyncio.run(one())
+
+
+def always(response: bytes) -> Handler:
+    return lambda request: response
+
+
+def kind_of(result: Completion | Refusal) -> FailureKind:
+    assert isinstance(result, Refusal), result
+    return result.failure.kind
+
+
+def test_a_text_completion(raw_server: Start) -> None:
+    """Text, finish reason and token counts arrive as the server sent them."""
+    server = raw_server(lambda request: http(200, completion("#### 18")))
+    result = ask(server.url)
+    assert result == Completion(text="#### 18", finish_reason="stop", prompt_tokens=7, completion_tokens=9)
+    assert server.paths() == ["/v1/completions"]
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_a_chat_completion_with_reasoning(raw_server: Start, name: str) -> None:
+    """Reasoning is read under both of its names and kept apart from the answer."""
+    server = raw_server(lambda request: http(200, chat("18", more={name: "thinking"})))
+    result = ask(server.url, api=Api.CHAT)
+    assert isinstance(result, Completion)
+    assert (result.text, result.reasoning) == ("18", "thinking")
+
+
+def test_tool_calls_are_seen(raw_server: Start) -> None:
+    """A null content beside tool calls is an answer without text, not a fault."""
+    server = raw_server(
+        lambda request: http(200, chat(None, finish="tool_calls", more={"tool_calls": [{"id": "x"}]}))
+    )
+    result = ask(server.url, api=Api.CHAT)
+    assert isinstance(result, Completion)
+    assert result.has_tool_calls
+
+
+GZIPPED = gzip.compress(b"{}" * 1000)
+
+RESPONSES: dict[str, tuple[bytes, FailureKind]] = {
+    "500": (http(500, {"error": {"message": "x"}}), FailureKind.SERVER_ERROR),
+    "503": (http(503, ""), FailureKind.SERVER_ERROR),
+    "502 html": (http(502, "<html>bad gateway</html>", content_type="text/html"), FailureKind.SERVER_ERROR),
+    "429": (http(429, {}, "Retry-After: 2"), FailureKind.RATE_LIMITED),
+    "401": (http(401, {}), FailureKind.UNAUTHORIZED),
+    "403": (http(403, {}), FailureKind.UNAUTHORIZED),
+    "404": (http(404, {}), FailureKind.NOT_FOUND),
+    "400": (http(400, {}), FailureKind.REJECTED),
+    "422": (http(422, {}), FailureKind.REJECTED),
+    "redirect": (http(302, "", "Location: http://127.0.0.1:1/"), FailureKind.REDIRECT),
+    "html": (http(200, "<html>", content_type="text/html"), FailureKind.NOT_JSON),
+    "stream": (http(200, "data: {}\n\n", content_type="text/event-stream"), FailureKind.NOT_JSON),
+    "empty": (http(200, ""), FailureKind.NOT_JSON),
+    "half": (http(200, '{"choices": [{"te'), FailureKind.NOT_JSON),
+    "nan": (http(200, '{"choices": [{"text": "1"}], "a": NaN}'), FailureKind.NOT_JSON),
+    "utf-8": (http(200, b'{"choices": [{"text": "\xff\xfe"}]}'), FailureKind.NOT_JSON),
+    "deep": (http(200, "[" * 100_000), FailureKind.NOT_JSON),
+    "list": (http(200, "[]"), FailureKind.BAD_SHAPE),
+    "no choices": (http(200, {"model": "m", "choices": []}), FailureKind.BAD_SHAPE),
+    "choices null": (http(200, {"model": "m", "choices": None}), FailureKind.BAD_SHAPE),
+    "text a number": (http(200, {"model": "m", "choices": [{"text": 5}]}), FailureKind.BAD_SHAPE),
+    "swallowed": (http(200, completion(None, tokens=50)), FailureKind.BAD_SHAPE),
+    "wrong model": (http(200, completion("1", model="other")), FailureKind.WRONG_MODEL),
+    "compressed": (http(200, GZIPPED, "Content-Encoding: gzip"), FailureKind.BAD_SHAPE),
+    "cut short": (http(200, completion("1"))[:-5] + b"", FailureKind.DISCONNECTED),
+    "reset": (b"", FailureKind.DISCONNECTED),
+    "not http": (b"220 smtp ready\r\n\r\n", FailureKind.BAD_SHAPE),
+    "huge length": (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", FailureKind.BAD_SHAPE),
+}
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_what_is_no_answer_is_a_typed_failure(raw_server: Start, name: str) -> None:
+    """Whatever a server does wrong is a failure of a stated kind, never an answer and never an exception."""
+    response, kind = RESPONSES[name]
+
+    def handle(request: object) -> bytes:
+        return (
+            response
+            if name not in ("cut short",)
+            else response.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+        )
+
+    assert kind_of(ask(raw_server(handle).url)) is kind
+
+
+def test_too_large_a_body(raw_server: Start) -> None:
+    """A body over the limit is cut off while it arrives."""
+    size = MAX_BODY_BYTES * 4
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
+    server = raw_server(lambda request: head + b" " * size)
+    assert kind_of(ask(server.url)) is FailureKind.TOO_LARGE
+
+
+def test_silence_ends_at_the_deadline(raw_server: Start) -> None:
+    """A server that never answers costs one request's deadline and no more."""
+    began = time.monotonic()
+    assert kind_of(ask(raw_server(lambda request: None).url, timeout_s=0.3)) is FailureKind.TIMEOUT
+    assert time.monotonic() - began < 3
+
+
+def test_nobody_listens_and_no_such_host() -> None:
+    """A closed port and an unknown host are told apart."""
+    assert kind_of(ask("http://127.0.0.1:9")) is FailureKind.REFUSED
+    assert kind_of(ask("http://no-such-host.invalid")) is FailureKind.DNS
+
+
+def test_the_key_is_sent_and_never_shown(raw_server: Start) -> None:
+    """The key goes into the header, and out of every failure's detail even when the server repeats it."""
+    server = raw_server(lambda request: http(500, f"you sent {request.headers['authorization']} \x1b[31m"))
+    result = ask(server.url, key="sk-very-secret")
+    assert server.requests[0].headers["authorization"] == "Bearer sk-very-secret"
+    assert isinstance(result, Refusal)
+    assert "sk-very-secret" not in result.failure.detail
+    assert "\x1b" not in result.failure.detail
+    assert len(result.failure.detail) <= 200
+
+
+def test_retry_after(raw_server: Start) -> None:
+    """The wait that a server asks for is passed on; nonsense is not."""
+    for value, expected in (("2", 2.0), ("nan", None), ("-1", None), ("soon", None)):
+        response = http(429, {}, f"Retry-After: {value}")
+        result = ask(raw_server(always(response)).url)
+        assert isinstance(result, Refusal)
+        assert result.retry_after_s == expected
+
+
+def test_no_proxy_on_the_way(raw_server: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies from the environment are not used."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert isinstance(ask(raw_server(lambda request: http(200, completion("1"))).url), Completion)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "message", "content", "text", "finish_reason", "usage", "tool_calls", "reasoning"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.dictionaries(st.sampled_from(["choices", "usage", "model"]), json_values),
+    api=st.sampled_from(list(Api)),
+)
+def test_any_json_object_is_a_completion_or_a_bad_shape(data: dict[str, object], api: Api) -> None:
+    """No JSON object makes the reader raise anything but its own error, or find text that is not there."""
+    with contextlib.suppress(BadShapeError):
+        text = parse_completion(api, data).text
+        assert text is None or isinstance(text, str)
