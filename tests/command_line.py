@@ -32,9 +32,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, **(extra or {})}
 
 
-def gatekit(
-    folder: Path, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 120
-) -> Ran:
+def gatekit(folder: Path, *arguments: str, extra: Mapping[str, str] | None = None, timeout_s: float = 120) -> Ran:
     """Run `python -m gatekit` in `folder` to its end."""
     done = subprocess.run(
         [sys.executable, "-m", "gatekit", *arguments],

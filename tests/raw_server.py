@@ -105,9 +105,7 @@ class RawServer:
         return request
 
 
-def http(
-    status: int, body: bytes | str | dict[str, Any], *extra: str, content_type: str = "application/json"
-) -> bytes:
+def http(status: int, body: bytes | str | dict[str, Any], *extra: str, content_type: str = "application/json") -> bytes:
     """A whole HTTP response."""
     text = json.dumps(body) if isinstance(body, dict) else body
     raw = text.encode() if isinstance(text, str) else text
@@ -115,9 +113,7 @@ def http(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + raw
 
 
-def completion(
-    text: str | None, *, finish: str = "stop", model: str = "m", tokens: int = 9
-) -> dict[str, Any]:
+def completion(text: str | None, *, finish: str = "stop", model: str = "m", tokens: int = 9) -> dict[str, Any]:
     """The body of a text completion."""
     usage = {"prompt_tokens": 7, "completion_tokens": tokens}
     return {"model": model, "choices": [{"text": text, "finish_reason": finish}], "usage": usage}

@@ -183,21 +183,15 @@ KINDS: Mapping[str, Callable[[Fields], Fields]] = {
     "ewma_arl_one_sided_normal": _ewma,
     "moderated_t_count": _moderated,
     "flip_variance": lambda i: asdict(flip_variance(i["history_runs"], i["per_question_correct"])),
-    "alpha_from_false_alarm_budget": lambda i: {
-        "alpha": alpha_from_budget(i["models"], i["nights_per_false_alarm"])
-    },
+    "alpha_from_false_alarm_budget": lambda i: {"alpha": alpha_from_budget(i["models"], i["nights_per_false_alarm"])},
     "benjamini_hochberg": _bh,
     "e_bh": lambda i: {"rejected": list(e_bh_rejected(i["e"], i["q"]))},
     "missing_bounds_verdict": _missing,
     "curtailment_counts": lambda i: asdict(curtailment_counts(i["n"], i["k_pass"])),
     "fisher_exact_drop": _fisher,
     "sequential_stream": _stream,
-    "random_subset_dispersion": lambda i: {
-        "phi_effective": random_subset_dispersion(i["N"], i["n"], i["phi"])
-    },
-    "paired_difference": lambda i: asdict(
-        paired_difference(i["n"], i["right_to_wrong"], i["wrong_to_right"])
-    ),
+    "random_subset_dispersion": lambda i: {"phi_effective": random_subset_dispersion(i["N"], i["n"], i["phi"])},
+    "paired_difference": lambda i: asdict(paired_difference(i["n"], i["right_to_wrong"], i["wrong_to_right"])),
 }
 
 

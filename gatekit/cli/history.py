@@ -48,9 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_dir(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument(
-        "--dir", type=Path, default=default, metavar="DIR", help="history folder (default .gatekit)"
-    )
+    parser.add_argument("--dir", type=Path, default=default, metavar="DIR", help="history folder (default .gatekit)")
 
 
 def _limit(text: str) -> int:
@@ -100,9 +98,7 @@ def _rebuild(options: argparse.Namespace, stdout: TextIO) -> ExitCode:
 
 def _nothing(options: argparse.Namespace) -> str:
     filters = ((name, getattr(options, name)) for name in ("spec", "model"))
-    named = " and ".join(
-        f"{name} {escape_terminal(value, 60)}" for name, value in filters if value is not None
-    )
+    named = " and ".join(f"{name} {escape_terminal(value, 60)}" for name, value in filters if value is not None)
     place = escape_terminal(str(options.dir))
     return f"no runs of {named} in {place}" if named else f"no runs yet in {place}"
 

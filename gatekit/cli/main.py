@@ -94,9 +94,7 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
         return "run", arguments
     known = list(_commands())
     near = difflib.get_close_matches(first, known, n=1, cutoff=0.5)
-    hint = (
-        f"did you mean {near[0]!r}?" if near else f"commands are {', '.join(known)}; overrides are KEY=VALUE"
-    )
+    hint = f"did you mean {near[0]!r}?" if near else f"commands are {', '.join(known)}; overrides are KEY=VALUE"
     raise ConfigError.one(f"unknown command {first!r}", reason="unknown-command", hint=hint)
 
 

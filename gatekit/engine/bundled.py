@@ -62,9 +62,7 @@ def bundled(
         _remove(*files)
 
 
-def _configure(
-    spec: Spec, served_model: str, questions: Sequence[Question]
-) -> tuple[AnswerConfig, dict[str, str]]:
+def _configure(spec: Spec, served_model: str, questions: Sequence[Question]) -> tuple[AnswerConfig, dict[str, str]]:
     """What the server is told but for its key and files, and what the record says of it."""
     if spec.engine.kind is EngineKind.SIM:
         return _sim(spec.engine, served_model)
@@ -100,9 +98,7 @@ def _sim(engine: Engine, served_model: str) -> tuple[AnswerConfig, dict[str, str
     return config, {**{name: str(value) for name, value in model.items()}, "flip_seed": str(flip_seed)}
 
 
-def _replay(
-    spec: Spec, served_model: str, questions: Sequence[Question]
-) -> tuple[AnswerConfig, dict[str, str]]:
+def _replay(spec: Spec, served_model: str, questions: Sequence[Question]) -> tuple[AnswerConfig, dict[str, str]]:
     engine = spec.engine
     if engine.answers is None:
         raise ConfigError.one(

@@ -46,9 +46,7 @@ def parse(content: bytes, *, api: Api, served_model: str) -> CompletionRequest:
         if body.get(field) not in (None, only):
             raise _invalid(field, f"{field} must be {json.dumps(only)} here")
     prompt = _chat_prompt(body) if api is Api.CHAT else _text_prompt(body)
-    return CompletionRequest(
-        prompt=prompt, limits=Limits(stop=_stop(body), max_tokens=_max_tokens(body, api))
-    )
+    return CompletionRequest(prompt=prompt, limits=Limits(stop=_stop(body), max_tokens=_max_tokens(body, api)))
 
 
 def _document(content: bytes) -> dict[str, Plain]:

@@ -22,6 +22,25 @@ from gatekit.records.spec import Spec
 _WAYS_ON = "use a running server with engine=external engine.base_url=http://HOST:PORT, or try engine=sim"
 
 
+def check_machine(spec: Spec, env: Mapping[str, str]) -> str:
+    """The path of the engine's program on a machine with the hardware that the spec asks for.
+
+    `env` is the environment that the engine would get. Raises InfraError, with the ways on, when the hardware
+    or the program is missing.
+    """
+    if lack := missing(spec.hw, probe(environ=env)):
+        raise InfraError(lack, reason="hardware-missing", hint=_WAYS_ON)
+    name = (spec.engine.command or ("",))[0]
+    program = shutil.which(name, path=env["PATH"])
+    if program is None:
+        raise InfraError(
+            f"engine={spec.engine.name} needs the program {name!r}, which is not installed here",
+            reason="engine-not-installed",
+            hint=_WAYS_ON,
+        )
+    return program
+
+
 @contextmanager
 def launched(spec: Spec, *, run_dir: Path, environ: Mapping[str, str]) -> Iterator[Endpoint]:
     """The endpoint of the started engine, which may not listen yet; it is gone when the block is left.
@@ -32,15 +51,7 @@ def launched(spec: Spec, *, run_dir: Path, environ: Mapping[str, str]) -> Iterat
     """
     served_model, port, env = served_model_name(run_dir), free_port(), engine_environment(spec, environ)
     argv = server_argv(spec, port=port, served_model=served_model, environ=environ)
-    if lack := missing(spec.hw, probe(environ=env)):
-        raise InfraError(lack, reason="hardware-missing", hint=_WAYS_ON)
-    program = shutil.which(argv[0], path=env["PATH"])
-    if program is None:
-        raise InfraError(
-            f"engine={spec.engine.name} needs the program {argv[0]!r}, which is not installed here",
-            reason="engine-not-installed",
-            hint=_WAYS_ON,
-        )
+    program = check_machine(spec, env)
     env[RUN_MARKER] = run_dir.name
     api_key = secrets.token_urlsafe(24) if spec.engine.api_key_env else None
     if spec.engine.api_key_env and api_key:

@@ -40,6 +40,4 @@ def index(questions: Iterable[Question]) -> KnownQuestions:
     buckets: dict[str, list[tuple[str, Question]]] = {}
     for text in sorted(texts, key=len, reverse=True):
         buckets.setdefault(text[-length:], []).append((text, texts[text]))
-    return KnownQuestions(
-        anchor_length=length, by_anchor={anchor: tuple(bucket) for anchor, bucket in buckets.items()}
-    )
+    return KnownQuestions(anchor_length=length, by_anchor={anchor: tuple(bucket) for anchor, bucket in buckets.items()})

@@ -171,7 +171,5 @@ def _unreadable(path: Path, problem: OSError) -> InfraError:
     )
 
 
-def _corrupt(
-    path: Path, why: str, *, hint: str = "restore the file or name another in engine.answers"
-) -> NoReturn:
+def _corrupt(path: Path, why: str, *, hint: str = "restore the file or name another in engine.answers") -> NoReturn:
     raise InfraError(f"engine.answers: {path} {why}", reason="answers-corrupt", hint=hint)

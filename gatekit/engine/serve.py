@@ -9,12 +9,13 @@ from pathlib import Path
 from gatekit.engine.attach import attached
 from gatekit.engine.bundled import bundled
 from gatekit.engine.endpoint import Endpoint
-from gatekit.engine.launched import launched
+from gatekit.engine.environment import engine_environment
+from gatekit.engine.launched import check_machine, launched
 from gatekit.engine.run_folder import make_run_folder
 from gatekit.records.answers import Question
 from gatekit.records.spec import EngineKind, Spec
 
-__all__ = ["Endpoint", "serve"]
+__all__ = ["Endpoint", "check", "serve"]
 
 
 @contextmanager
@@ -32,6 +33,14 @@ def serve(
     make_run_folder(run_dir)
     with _endpoint(spec, run_dir, questions, environ) as endpoint:
         yield endpoint
+
+
+def check(spec: Spec, environ: Mapping[str, str]) -> None:
+    """Raise ConfigError or InfraError if `serve` could not even begin; starts and writes nothing."""
+    if spec.engine.kind is EngineKind.ATTACH:
+        attached(spec, environ)
+    elif spec.engine.kind is EngineKind.LAUNCH:
+        check_machine(spec, engine_environment(spec, environ))
 
 
 def _endpoint(

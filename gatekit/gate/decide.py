@@ -80,6 +80,4 @@ def _truncation_warning(case: Case, outcome: Outcome) -> tuple[str, ...]:
     if outcome is not Outcome.FAIL or case.counts.correct + cut < case.rule.k_reject:
         return ()
     what = "1 answer was" if cut == 1 else f"{cut} answers were"
-    return (
-        f"truncation alone may explain the FAIL: {what} cut off; raise protocol.max_tokens and run again",
-    )
+    return (f"truncation alone may explain the FAIL: {what} cut off; raise protocol.max_tokens and run again",)

@@ -110,9 +110,7 @@ def _too_small(case: Case, verdict: str, needed: int | None) -> Reason:
     if needed is None:
         never = "can never FAIL" if case.rule.k_reject <= 0 else f"can never give a {verdict}"
         text = f"{_seen(case)}, but gate {name} {never}, whatever the number of questions"
-        return Reason(
-            code="gate-cannot-decide", text=text, hint="change gate.floor, gate.tolerance or gate.delta"
-        )
+        return Reason(code="gate-cannot-decide", text=text, hint="change gate.floor, gate.tolerance or gate.delta")
     few = "1 question is too few" if n == 1 else f"{n} questions are too few"
     limit = f"a margin of {points(margin(case.gate))} needs at least {needed}"
     text = f"{_seen(case)}, but {few} for a {verdict}: {limit}"

@@ -197,7 +197,5 @@ def _blindness(found: Thresholds, n: int, reference: Fraction, drop: float | Non
         return f"blind to every drop below {p}"
     dropped = max(Fraction(0), reference - exact(DEFAULT_DELTA))
     rate = percent(lower_tail(found.k_reject, n, dropped))
-    small = (
-        f"blind to drops of less than {points(drop)} below {p} (noticed in under {percent(POWER)} of runs)"
-    )
+    small = f"blind to drops of less than {points(drop)} below {p} (noticed in under {percent(POWER)} of runs)"
     return f"{small}; a drop to {accuracy(float(dropped))} fails in {rate} of runs"

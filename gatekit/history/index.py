@@ -73,10 +73,8 @@ _INSERT_ONLY = (
     "CREATE TRIGGER runs_refuse_replace BEFORE INSERT ON runs "
     "WHEN EXISTS (SELECT 1 FROM runs WHERE run_id = NEW.run_id OR position = NEW.position) "
     "BEGIN SELECT RAISE(ABORT, 'runs are never replaced'); END",
-    "CREATE TRIGGER runs_refuse_update BEFORE UPDATE ON runs "
-    "BEGIN SELECT RAISE(ABORT, 'runs are never changed'); END",
-    "CREATE TRIGGER runs_refuse_delete BEFORE DELETE ON runs "
-    "BEGIN SELECT RAISE(ABORT, 'runs are never removed'); END",
+    "CREATE TRIGGER runs_refuse_update BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'runs are never changed'); END",
+    "CREATE TRIGGER runs_refuse_delete BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'runs are never removed'); END",
 )
 
 
@@ -146,9 +144,7 @@ def find(history_dir: Path, run_id: str) -> RunRow:
     shown = f"{prefix[:40]!r}"
     if rows:
         ids = [row.run_id for row in rows[:_NEAREST]] + ["..."] * (len(rows) > _NEAREST)
-        raise ConfigError.one(
-            f"run {shown} is ambiguous", reason="ambiguous-run", hint=f"it begins: {', '.join(ids)}"
-        )
+        raise ConfigError.one(f"run {shown} is ambiguous", reason="ambiguous-run", hint=f"it begins: {', '.join(ids)}")
     raise ConfigError.one(
         f"no run {shown} in {history_dir}", reason="unknown-run", hint=_nearest_hint(history_dir, prefix)
     )
@@ -275,9 +271,7 @@ def _index_error(path: Path, error: DBAPIError | sqlite3.Error, busy_timeout_s: 
         return _not_an_index(path, "is not a database")
     if name.startswith("SQLITE_CORRUPT"):
         return _not_an_index(path, f"is damaged ({cause})")
-    return InfraError(
-        f"cannot use {path}: {cause}", reason="storage-failed", hint="check its disk and rights"
-    )
+    return InfraError(f"cannot use {path}: {cause}", reason="storage-failed", hint="check its disk and rights")
 
 
 def _not_an_index(path: Path, why: str) -> InfraError:

@@ -78,7 +78,5 @@ def _rows(history_dir: Path) -> tuple[list[RunRow], list[str]]:
         if path.parent.name == stored.record.run_id:
             rows.append(run_row(stored.record, stored.digest))
         else:
-            problems.append(
-                f"{path} is the record of run {stored.record.run_id}, in the folder of another run"
-            )
+            problems.append(f"{path} is the record of run {stored.record.run_id}, in the folder of another run")
     return rows, problems

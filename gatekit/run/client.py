@@ -120,9 +120,7 @@ class Client:
             detail = f"{path}: HTTP {response.status}: {shown}"
             return self._refusal(kind, detail, _retry_after(response.headers.get("Retry-After")))
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            return self._refusal(
-                FailureKind.BAD_SHAPE, f"{path}: compressed body although none was asked for"
-            )
+            return self._refusal(FailureKind.BAD_SHAPE, f"{path}: compressed body although none was asked for")
         if response.content_type != "application/json":
             what = response.content_type[:60]
             hint = " (a stream although stream is off)" if what == "text/event-stream" else ""
@@ -200,9 +198,7 @@ def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
         return FailureKind.TLS, f"TLS: {error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return FailureKind.REFUSED, f"cannot connect to {error.host}:{error.port}: {error.strerror}"
-    if isinstance(
-        error, (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
-    ):
+    if isinstance(error, (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
         return FailureKind.DISCONNECTED, f"connection lost: {error or type(error).__name__}"
     return FailureKind.BAD_SHAPE, f"not proper HTTP: {type(error).__name__}: {error}"
 

@@ -49,8 +49,8 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
     before any question is asked; Interrupted after SIGINT, SIGTERM or SIGHUP. What goes wrong later is a
     verdict.
     """
-    around.progress.phase("checking history and dataset")
-    plan = make_plan(spec, run_id=run_id, cache_dir=around.cache_dir)
+    around.progress.phase("checking machine, history and dataset")
+    plan = make_plan(spec, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
     started_at = _utc(around.now())
     measured = measure(plan, environ=around.environ, progress=around.progress)
     record = RunRecord(

@@ -126,9 +126,7 @@ class Asking:
                 return
             await asyncio.sleep(pause_s)
 
-    def _finish(
-        self, index: int, result: Completion | Failure, attempts: int, latency_s: float | None
-    ) -> None:
+    def _finish(self, index: int, result: Completion | Failure, attempts: int, latency_s: float | None) -> None:
         self.answered += isinstance(result, Completion)
         self.on_answer(Answer(index=index, result=result, attempts=attempts, latency_s=latency_s))
 
@@ -156,16 +154,10 @@ class Asking:
             gone = self.watch()
             now_s = time.monotonic()
             if gone is not None:
-                return InfraError(
-                    f"the server died after {self.answered} {place}: {gone}", reason="server-died"
-                )
+                return InfraError(f"the server died after {self.answered} {place}: {gone}", reason="server-died")
             if now_s > self.end_s:
-                what = (
-                    f"the run's deadline of {self.limits.deadline_s:g} s passed after {self.answered} {place}"
-                )
-                return InfraError(
-                    what, reason="deadline", hint="raise client.deadline_s or client.concurrency"
-                )
+                what = f"the run's deadline of {self.limits.deadline_s:g} s passed after {self.answered} {place}"
+                return InfraError(what, reason="deadline", hint="raise client.deadline_s or client.concurrency")
             if self._is_out(now_s):
                 assert self.last_failure is not None
                 what = f"no answer for {self.limits.outage_s:g} s, after {self.answered} {place}: "

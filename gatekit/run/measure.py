@@ -65,9 +65,7 @@ async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress) -> Measur
 class _Pass:
     """Readiness, questions, identity: in this order, once."""
 
-    def __init__(
-        self, plan: Plan, endpoint: Endpoint, client: Client, observer: Observer, progress: Progress
-    ) -> None:
+    def __init__(self, plan: Plan, endpoint: Endpoint, client: Client, observer: Observer, progress: Progress) -> None:
         self.plan = plan
         self.endpoint = endpoint
         self.client = client

@@ -52,9 +52,7 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
     """The observation of one question. A lost answer is never scored."""
     result = answer.result
     if isinstance(result, Failure):
-        return Observation(
-            question_id=question.id, status=Status.LOST, attempts=answer.attempts, failure=result
-        )
+        return Observation(question_id=question.id, status=Status.LOST, attempts=answer.attempts, failure=result)
     scored = extractor.score(result, question)
     return Observation(
         question_id=question.id,

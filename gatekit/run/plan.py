@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gatekit.engine.serve import check as check_engine
 from gatekit.errors import InfraError
 from gatekit.gate.comparability import comparability
 from gatekit.history.records_folder import create_run_dir
 from gatekit.history.remember import check_ready
 from gatekit.records.answers import Prompt
 from gatekit.records.run import Comparability, Dataset
-from gatekit.records.spec import EngineKind, ShotSource, Spec
+from gatekit.records.spec import EngineKind, Spec
 from gatekit.task.dataset import GSM8K_SYNTH, QuestionSet, load
 from gatekit.task.download import DOWNLOAD_FAILED
 from gatekit.task.prompts import build_prompts
 from gatekit.task.score import EXTRACTORS, Extractor
-from gatekit.task.select import Selection, select
+from gatekit.task.select import Selection, needs_train, select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +35,15 @@ class Plan:
     extractor: Extractor
 
 
-def make_plan(spec: Spec, *, run_id: str, cache_dir: Path) -> Plan:
+def make_plan(spec: Spec, *, run_id: str, cache_dir: Path, environ: Mapping[str, str]) -> Plan:
     """The plan of a run, its folder made.
 
-    Raises ConfigError for wrong input, InfraError for a history or dataset that cannot be used.
+    Raises ConfigError for wrong input, InfraError for a machine, history or dataset that cannot be used.
     """
+    check_engine(spec, environ)
     history_dir = Path(spec.history.dir)
     check_ready(history_dir)
-    needs_train = spec.protocol.shots > 0 and spec.protocol.shots_source is ShotSource.TRAIN
-    questions, warnings = _questions(spec, cache_dir, with_train=needs_train)
+    questions, warnings = _questions(spec, cache_dir)
     selection = select(questions, spec.task, spec.protocol)
     selection = replace(selection, warnings=(*warnings, *selection.warnings))
     dataset = _dataset(questions, selection)
@@ -58,8 +60,9 @@ def make_plan(spec: Spec, *, run_id: str, cache_dir: Path) -> Plan:
     )
 
 
-def _questions(spec: Spec, cache_dir: Path, *, with_train: bool) -> tuple[QuestionSet, tuple[str, ...]]:
+def _questions(spec: Spec, cache_dir: Path) -> tuple[QuestionSet, tuple[str, ...]]:
     """The task's questions. A rehearsal (`engine=sim`) that cannot download them takes the bundled ones."""
+    with_train = needs_train(spec.protocol)
     try:
         return load(spec.task, cache_dir=cache_dir, with_train=with_train), ()
     except InfraError as error:

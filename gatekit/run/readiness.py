@@ -39,9 +39,7 @@ class Identity:
 class Readiness:
     """Waits until one endpoint is ready, for at most the spec's start-up time."""
 
-    def __init__(
-        self, spec: Spec, endpoint: Endpoint, client: Client, watch: Callable[[], str | None]
-    ) -> None:
+    def __init__(self, spec: Spec, endpoint: Endpoint, client: Client, watch: Callable[[], str | None]) -> None:
         self.spec = spec
         self.endpoint = endpoint
         self.client = client
@@ -98,9 +96,7 @@ class Readiness:
         )
         (body,) = bodies([prompt], protocol, self.endpoint.served_model)
         limit_s = min(self.spec.client.request_timeout_s, self._left_s())
-        result = await self.client.ask(
-            protocol.api, body, expected_model=self.endpoint.served_model, timeout_s=limit_s
-        )
+        result = await self.client.ask(protocol.api, body, expected_model=self.endpoint.served_model, timeout_s=limit_s)
         return result.failure if isinstance(result, Refusal) else result
 
     async def _version(self) -> str | None:

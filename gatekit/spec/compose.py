@@ -144,9 +144,7 @@ def _refuse_hostile(override: Override) -> None:
     if runs_code(text):
         raise ConfigError.one(f"override {text!r}: resolvers are not allowed", reason="resolver")
     if "_target_" in text:
-        raise ConfigError.one(
-            f"override {text!r}: '_target_' is not allowed: configs run no code", reason="runs-code"
-        )
+        raise ConfigError.one(f"override {text!r}: '_target_' is not allowed: configs run no code", reason="runs-code")
 
 
 def _checked(override: Override, loader: ConfigLoader) -> str:
@@ -156,9 +154,7 @@ def _checked(override: Override, loader: ConfigLoader) -> str:
     key = override.key_or_group
     groups = loader.list_groups("")
     if override.is_sweep_override():
-        raise ConfigError.one(
-            f"override {text!r} asks for several values", reason="sweep", hint="add -m to sweep"
-        )
+        raise ConfigError.one(f"override {text!r} asks for several values", reason="sweep", hint="add -m to sweep")
     if key in groups:
         _check_option(override, loader.get_group_options(key, ObjectType.CONFIG))
         return text
@@ -167,9 +163,7 @@ def _checked(override: Override, loader: ConfigLoader) -> str:
         near = _nearest(section, [*groups, "client"])
         known = ", ".join(sorted(g for g in groups if g != "hydra"))
         hint = f"did you mean {near!r}?" if near else f"groups are {known}"
-        raise ConfigError.one(
-            f"override {text!r}: unknown group or key {section!r}", reason="unknown-group", hint=hint
-        )
+        raise ConfigError.one(f"override {text!r}: unknown group or key {section!r}", reason="unknown-group", hint=hint)
     if override.type is OverrideType.DEL:
         return text
     return "++" + text.lstrip("+")

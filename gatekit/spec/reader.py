@@ -196,9 +196,7 @@ class _Reading:
             self._problem(_mark(event), "a key is a plain word", "bad-key")
             return "?"
         if event.value in _INSTANTIATION_KEYS:
-            self._problem(
-                _mark(event), f"key {event.value!r} is not allowed: configs run no code", "runs-code"
-            )
+            self._problem(_mark(event), f"key {event.value!r} is not allowed: configs run no code", "runs-code")
         if not isinstance(value, str):
             self._problem(_mark(event), f"key {event.value!r} is not a word", "bad-key", "quote it")
         return str(event.value)

@@ -101,9 +101,7 @@ def _bad_names(error: ValidationError, path: KeyPath, composition: Composition) 
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}?" if near else (f"known: {', '.join(known)}" if known else "")
     where = composition.locate((*path, key), key=True)
-    yield Problem(
-        where=where, what=f"{'.'.join(map(str, path))}: bad name {key!r}", reason="unknown-key", hint=hint
-    )
+    yield Problem(where=where, what=f"{'.'.join(map(str, path))}: bad name {key!r}", reason="unknown-key", hint=hint)
 
 
 def _bad_value(error: ValidationError) -> tuple[str, str, str]:

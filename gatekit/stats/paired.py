@@ -80,9 +80,7 @@ def exact_conditional(history_runs: int, strata: Mapping[int, int], new_correct:
         if 0 < share < 1:
             pmf = np.convolve(pmf, _binomial_pmf(number, share))
             mean, variance = mean + number * share, variance + number * share * (1 - share)
-    at_most = (
-        float(pmf[: new_correct + 1].sum()) if 0 <= new_correct < len(pmf) - 1 else float(new_correct >= 0)
-    )
+    at_most = float(pmf[: new_correct + 1].sum()) if 0 <= new_correct < len(pmf) - 1 else float(new_correct >= 0)
     return ExactConditional(p_drop=at_most, null_mean=float(mean), null_variance=float(variance))
 
 
@@ -97,9 +95,7 @@ def paired_difference(n: int, right_to_wrong: int, wrong_to_right: int) -> Paire
     PairedDifference(difference=0.0, stderr=1.0)
     """
     if n < 2 or right_to_wrong + wrong_to_right > n:
-        raise ValueError(
-            f"{right_to_wrong} + {wrong_to_right} discordant questions of {n} give no standard error"
-        )
+        raise ValueError(f"{right_to_wrong} + {wrong_to_right} discordant questions of {n} give no standard error")
     flips, gain = right_to_wrong + wrong_to_right, wrong_to_right - right_to_wrong
     variance = (flips - Fraction(gain * gain, n)) / (n - 1)
     return PairedDifference(difference=gain / n, stderr=sqrt(variance / n))

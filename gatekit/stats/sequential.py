@@ -118,9 +118,7 @@ def llr_steps(p0: Real, p1: Real) -> Steps:
     )
 
 
-def sprt_characteristic(
-    p0: Real, p1: Real, alpha: Real, beta: Real, n_max: int, p_true: Real
-) -> Characteristic:
+def sprt_characteristic(p0: Real, p1: Real, alpha: Real, beta: Real, n_max: int, p_true: Real) -> Characteristic:
     """The exact error rates and mean length of Wald's test cut off at n_max (then INCONCLUSIVE).
 
     Hypothesis: independent answers, right with probability p_true. Formula: dynamic programme over the
@@ -222,9 +220,7 @@ def _walk(n_max: int, bounds: Boundaries, llr: _Llr, chances: _Chances) -> Chara
         p_fail, p_pass, expected = p_fail + failing, p_pass + passing, expected + t * (failing + passing)
         alive = np.where(fails | passes, 0.0, moved)
     left = float(alive.sum())
-    return Characteristic(
-        p_fail=p_fail, p_pass=p_pass, p_inconclusive=left, expected_n=expected + n_max * left
-    )
+    return Characteristic(p_fail=p_fail, p_pass=p_pass, p_inconclusive=left, expected_n=expected + n_max * left)
 
 
 def _scaled(step: float, number: Array) -> Array:
@@ -248,9 +244,7 @@ def _log_orders(population: int, right: int, t: int, wrong: Array) -> Array:
 _Look = tuple[Outcome | None, int, int]  # outcome so far, completions processed, questions counted
 
 
-def _in_order(
-    steps: Steps, bounds: Boundaries, outcomes: Sequence[int], order: Sequence[int]
-) -> Iterator[_Look]:
+def _in_order(steps: Steps, bounds: Boundaries, outcomes: Sequence[int], order: Sequence[int]) -> Iterator[_Look]:
     done = [False] * len(outcomes)
     prefix = right = 0
     for number, question in enumerate(order, 1):

@@ -21,9 +21,7 @@ _OTHER_SIGNS = {
 }
 
 _CALCULATOR = re.compile(r"<<[^<>\n]*>>")
-_CURRENCY_CODE = re.compile(
-    r"\b(?:USD|EUR|GBP|INR|CNY|RMB|JPY|AUD|CAD|CHF|(?:HK|NT|US|[ACRS])(?=\$)|Rs\.?)(?= ?[$\d])"
-)
+_CURRENCY_CODE = re.compile(r"\b(?:USD|EUR|GBP|INR|CNY|RMB|JPY|AUD|CAD|CHF|(?:HK|NT|US|[ACRS])(?=\$)|Rs\.?)(?= ?[$\d])")
 _FULLWIDTH_GROUP = re.compile(r"(?<=[\uff10-\uff19])\uff0c(?=[\uff10-\uff19]{3})")
 _POWER_OF_TEN = re.compile(r"(?<=10)[⁺⁻]?[⁰¹²³⁴-⁹]{1,8}")
 

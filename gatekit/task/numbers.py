@@ -34,9 +34,7 @@ _GROUPED = re.compile(
 _RATIO = re.compile(r"(?:(?P<whole>\d+) )?(?P<over>[^/ ]+) ?/ ?(?P<under>[^/ ]+)")
 
 _TIMES_POWER = re.compile(r" ?[x×*·] ?10 ?\^ ?(?P<exponent>[+-]?\d{1,8})")
-_SCALE_WORD = re.compile(
-    r"[ \u202f]?(?:(?P<word>hundred|thousand|million|billion|trillion)\b|(?P<sign>[万萬亿億]))"
-)
+_SCALE_WORD = re.compile(r"[ \u202f]?(?:(?P<word>hundred|thousand|million|billion|trillion)\b|(?P<sign>[万萬亿億]))")
 _SCALES = {
     "hundred": 10**2,
     "thousand": 10**3,

@@ -114,9 +114,7 @@ def _parsed(content: bytes, path: Path) -> Iterator[tuple[str, str]]:
         try:
             yield _parse_row(line)
         except ValueError as error:
-            raise InfraError(
-                f"{_shown(path)}:{number}: {error}", reason="dataset-bad-row", hint=_REPLACE
-            ) from error
+            raise InfraError(f"{_shown(path)}:{number}: {error}", reason="dataset-bad-row", hint=_REPLACE) from error
 
 
 def _parse_row(line: bytes) -> tuple[str, str]:

@@ -104,16 +104,11 @@ def _unread(completion: Completion) -> Scored:
 def _reference_value(reference: str) -> Fraction:
     value = read_reference(reference)
     if value is None:
-        raise ValueError(
-            "the reference holds no single number after one '####'; the dataset reader refuses such rows"
-        )
+        raise ValueError("the reference holds no single number after one '####'; the dataset reader refuses such rows")
     return value
 
 
 EXTRACTORS: Mapping[str, Extractor] = {
     "gatekit": GatekitExtractor(),
-    **{
-        name: LegacyExtractor(name=name, version=f"{name}-1", reader=reader)
-        for name, reader in LEGACY.items()
-    },
+    **{name: LegacyExtractor(name=name, version=f"{name}-1", reader=reader) for name, reader in LEGACY.items()},
 }

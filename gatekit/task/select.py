@@ -66,8 +66,7 @@ def _count(questions: QuestionSet, task: Task, skipped: int) -> int:
         return n
     shown = f", of which {skipped:,} are shown as worked examples" if skipped else ""
     raise ConfigError.one(
-        f"task.n is {n:,} but the dataset has {rows:,} test questions{shown}: "
-        f"from 1 to {available:,} can be asked",
+        f"task.n is {n:,} but the dataset has {rows:,} test questions{shown}: from 1 to {available:,} can be asked",
         reason="n-out-of-range",
         hint=f"set task.n={available} or less, or task.n=null for all of them",
     )
@@ -79,9 +78,7 @@ def _permuted(asked: tuple[Question, ...], seed: int) -> tuple[Question, ...]:
     return tuple(order)
 
 
-def _overlap_warnings(
-    asked: tuple[Question, ...], shots: tuple[Question, ...], protocol: Protocol
-) -> tuple[str, ...]:
+def _overlap_warnings(asked: tuple[Question, ...], shots: tuple[Question, ...], protocol: Protocol) -> tuple[str, ...]:
     """What to say about shots that are also evaluated; ConfigError unless leaking was asked for."""
     shown = {shot.text for shot in shots}
     leaked = sorted(question.id for question in asked if question.text in shown)

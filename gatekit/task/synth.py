@@ -32,12 +32,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 PEOPLE = _words(
-    "Ava Ben Carl Dana Emma Finn Gina Hugo Iris Jack Kira Leo Mia Noah Olga Paul Rosa Sam Tina Will Zoe Liam "
-    "Nora Omar"
+    "Ava Ben Carl Dana Emma Finn Gina Hugo Iris Jack Kira Leo Mia Noah Olga Paul Rosa Sam Tina Will Zoe Liam Nora Omar"
 )
 ITEMS = _words(
-    "apples books cards coins eggs pens stamps shells marbles stickers cookies pencils oranges toys beads "
-    "buttons"
+    "apples books cards coins eggs pens stamps shells marbles stickers cookies pencils oranges toys beads buttons"
 )
 PLACES = _words("shop market fair school park library")
 CONTAINERS = _words("boxes bags packs baskets jars crates")
@@ -206,8 +204,7 @@ FAMILIES = (
         wordings=(
             "{a} collects {x} {i} per day, keeps {y} and sells the rest at the {p} for ${m} each. "
             "How many dollars does {a} make per day?",
-            "There were {x} {c} at the {p} but {y} were broken. Each other one holds {m} {i}. "
-            "How many {i} are there?",
+            "There were {x} {c} at the {p} but {y} were broken. Each other one holds {m} {i}. How many {i} are there?",
         ),
         steps=(("x", "-", "y"), ("#1", "*", "m")),
     ),
@@ -248,25 +245,21 @@ FAMILIES = (
         weight=1,
         draw=_add_divide,
         wordings=(
-            "{a} has {x} {i} and {b} has {y}. They put all of them into {k} {c} equally. "
-            "How many {i} go in each?",
+            "{a} has {x} {i} and {b} has {y}. They put all of them into {k} {c} equally. How many {i} go in each?",
         ),
         steps=(("x", "+", "y"), ("#1", "/", "k")),
     ),
     Family(
         weight=2,
         draw=_add_subtract,
-        wordings=(
-            "{a} had {x} {i}, got {y} more from {b} and lost {w} at the {p}. How many {i} does {a} have now?",
-        ),
+        wordings=("{a} had {x} {i}, got {y} more from {b} and lost {w} at the {p}. How many {i} does {a} have now?",),
         steps=(("x", "+", "y"), ("#1", "-", "w")),
     ),
     Family(
         weight=2,
         draw=_basket,
         wordings=(
-            "{a} buys {n} {i} for ${u} each and {m} {j} for ${v} each at the {p}. "
-            "How many dollars does {a} pay?",
+            "{a} buys {n} {i} for ${u} each and {m} {j} for ${v} each at the {p}. How many dollars does {a} pay?",
         ),
         steps=(("n", "*", "u"), ("m", "*", "v"), ("#1", "+", "#2")),
     ),

@@ -20,8 +20,7 @@ _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10
 _NEGATIVE = frozenset({"minus", "negative"})
 _FILLERS = frozenset(
     _words(
-        "a about an approximately around be equal equals exactly is just of only roughly simply that the "
-        "therefore to"
+        "a about an approximately around be equal equals exactly is just of only roughly simply that the therefore to"
     )
 )
 _MAX_WORDS = 24  # more than any number below a quadrillion needs

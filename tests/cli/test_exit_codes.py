@@ -119,9 +119,7 @@ def wait_for_answers(folder: Path, run_id: str, lines: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_130_and_143_interrupted(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """A signal ends the run within seconds: the server is gone, the answers are kept, there is no verdict."""
     run_id = f"stop-{number.name}-{os.getpid()}"
@@ -174,9 +172,7 @@ def test_several_specs_fold_into_one_code(tmp_path: Path) -> None:
 def test_a_reader_that_goes_away_keeps_the_verdict(tmp_path: Path) -> None:
     """`gatekit | head -1` exits with the verdict's code, not with 120 or a traceback."""
     command = f"{sys.executable} -m gatekit {' '.join(QUICK)} engine.accuracy=0.5 2>err | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.stdout.strip() == "1"
     assert "Traceback" not in (tmp_path / "err").read_text()
 

@@ -196,9 +196,7 @@ def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path)
     """A share of requests that always fails is INFRA, not a lower accuracy."""
 
     def some_fail(request: Request) -> bytes:
-        bad = (
-            request.path == "/v1/completions" and hash(request.body) % 5 == 0 and b"1 + 1" not in request.body
-        )
+        bad = request.path == "/v1/completions" and hash(request.body) % 5 == 0 and b"1 + 1" not in request.body
         return http(500, {}) if bad else right(request)
 
     ran = attach(tmp_path, raw_server(some_fail).url, "client.attempts=1")

@@ -36,9 +36,7 @@ def test_light_commands_import_nothing_heavy(tmp_path: Path, arguments: tuple[st
         "except SystemExit:\n    pass\n"
         f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "LOADED []"
 
 
@@ -47,9 +45,7 @@ def test_help_costs_little_more_than_python(tmp_path: Path) -> None:
 
     def seconds(*command: str) -> float:
         began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, env=environment(), capture_output=True, check=True
-        )
+        subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment(), capture_output=True, check=True)
         return time.perf_counter() - began
 
     bare, helped = [], []

@@ -63,9 +63,7 @@ def serve_answers(tmp_path: Path, questions: tuple[Question, ...]) -> Iterator[S
 
 
 @pytest.fixture(scope="module")
-def shared_server(
-    tmp_path_factory: pytest.TempPathFactory, questions: tuple[Question, ...]
-) -> Iterator[Running]:
+def shared_server(tmp_path_factory: pytest.TempPathFactory, questions: tuple[Question, ...]) -> Iterator[Running]:
     """One server, right about everything, for requests that change nothing."""
     with begin(tmp_path_factory.mktemp("server"), questions) as process:
         yield listening(process)
@@ -75,9 +73,7 @@ def shared_server(
 def ask(http: Any) -> Ask:
     """Asks a question over a route."""
 
-    def send(
-        server: Running, prompt: str, *, chat: bool = False, timeout_s: float = 10, **fields: Plain
-    ) -> Any:
+    def send(server: Running, prompt: str, *, chat: bool = False, timeout_s: float = 10, **fields: Plain) -> Any:
         body = {"model": "m", "max_tokens": 500, **fields}
         body |= {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         path = "/v1/chat/completions" if chat else "/v1/completions"
@@ -96,9 +92,7 @@ def test_the_open_routes(shared_server: Running, http: Any) -> None:
     assert [model["id"] for model in models["data"]] == ["m"]
 
 
-def test_both_apis_answer_alike(
-    serve_answers: StartServer, ask: Ask, questions: tuple[Question, ...]
-) -> None:
+def test_both_apis_answer_alike(serve_answers: StartServer, ask: Ask, questions: tuple[Question, ...]) -> None:
     """Over both routes 70 % of the questions get the reference and the rest another number, with usage."""
     server = serve_answers(accuracy=0.7, dispersion=0, seed=3)
     plain = [ask(server, f"Question: {q.text}\nAnswer:").json for q in questions]
@@ -199,9 +193,7 @@ def test_unknown_routes_and_large_bodies(shared_server: Running, http: Any) -> N
 
 
 @pytest.mark.parametrize("fault", ["http_500", "truncate", "empty", "malformed"])
-def test_faults_that_answer(
-    serve_answers: StartServer, ask: Ask, questions: tuple[Question, ...], fault: str
-) -> None:
+def test_faults_that_answer(serve_answers: StartServer, ask: Ask, questions: tuple[Question, ...], fault: str) -> None:
     """Each fault looks as it does on a real server: an error object, half a text, no text, half a body."""
     server, question = serve_answers(faults={fault: 1.0}), questions[3]
     reply = ask(server, question.text)
@@ -269,9 +261,7 @@ def test_latency(serve_answers: StartServer, ask: Ask, questions: tuple[Question
     assert time.monotonic() - started >= 0.2
 
 
-def test_the_lifeline(
-    serve_answers: StartServer, survivors: Callable[[Sequence[int], float], list[int]]
-) -> None:
+def test_the_lifeline(serve_answers: StartServer, survivors: Callable[[Sequence[int], float], list[int]]) -> None:
     """The server ends by itself within a second of the end of its standard input."""
     process = serve_answers().process
     assert process._popen.stdin

@@ -40,12 +40,8 @@ def test_secrets_stay_out() -> None:
 
 def test_the_spec_adds_its_own(make_spec: Any) -> None:
     """The engine's env overrides the caller's, the model's env for this engine overrides both."""
-    model = Model(
-        name="m", server_args={}, server_env={"vllm": {"A": "model", "C": "3"}, "sglang": {"D": "4"}}
-    )
-    spec = make_spec(
-        name="vllm", model=model, env={"A": "engine", "B": "2", "HOME": "/x", "HF_TOKEN": "given"}
-    )
+    model = Model(name="m", server_args={}, server_env={"vllm": {"A": "model", "C": "3"}, "sglang": {"D": "4"}})
+    spec = make_spec(name="vllm", model=model, env={"A": "engine", "B": "2", "HOME": "/x", "HF_TOKEN": "given"})
     seen = engine_environment(spec, PARENT)
     assert {name: seen.get(name) for name in "ABCD"} == {"A": "model", "B": "2", "C": "3", "D": None}
     assert (seen["HOME"], seen["PATH"], seen["HF_TOKEN"]) == ("/x", "/bin", "given")
@@ -55,8 +51,6 @@ def test_the_bundled_server_finds_this_gatekit(tmp_path: Path) -> None:
     """From any folder the bundled server imports the running gatekit, before the caller's own path."""
     env = bundled_environment({"PYTHONPATH": "/mine", "PATH": os.environ["PATH"]})
     code = "import gatekit, sys; print(gatekit.__file__)"
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True
-    )
+    found = subprocess.run([sys.executable, "-P", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert found.stdout.strip() == gatekit.__file__
     assert env["PYTHONPATH"].endswith(os.pathsep + "/mine")

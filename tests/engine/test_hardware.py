@@ -20,9 +20,7 @@ def add_nvidia(root: Path, slot: int, name: str) -> None:
 def add_amd(root: Path, node: int, simd_count: int, version: int) -> None:
     folder = root / f"sys/class/kfd/kfd/topology/nodes/{node}"
     folder.mkdir(parents=True)
-    (folder / "properties").write_text(
-        f"cpu_cores_count 0\nsimd_count {simd_count}\ngfx_target_version {version}\n"
-    )
+    (folder / "properties").write_text(f"cpu_cores_count 0\nsimd_count {simd_count}\ngfx_target_version {version}\n")
 
 
 def b200(count: int = 1) -> Hardware:
@@ -32,9 +30,7 @@ def b200(count: int = 1) -> Hardware:
 def test_a_machine_without_gpus(tmp_path: Path) -> None:
     """An empty tree has no GPU, and the sentence says which spec asked for what."""
     assert probe(tmp_path) == Found()
-    assert missing(b200(), probe(tmp_path)) == (
-        "hw=b200 asks for 1 NVIDIA B200; this machine has no NVIDIA GPU"
-    )
+    assert missing(b200(), probe(tmp_path)) == ("hw=b200 asks for 1 NVIDIA B200; this machine has no NVIDIA GPU")
     assert missing(Hardware(name="any", vendor="none"), probe(tmp_path)) is None
 
 

@@ -132,9 +132,7 @@ def test_orphans_of_a_dead_server(tmp_path: Path, survivors: Survivors) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_leaving_the_block_by_an_exception(
-    tmp_path: Path, error: type[BaseException], survivors: Survivors
-) -> None:
+def test_leaving_the_block_by_an_exception(tmp_path: Path, error: type[BaseException], survivors: Survivors) -> None:
     """Whatever leaves the with-block, no process is left."""
     with pytest.raises(error), run("import time; time.sleep(300)", tmp_path / "log") as process:
         raise error
@@ -168,9 +166,7 @@ def test_a_killed_parent(tmp_path: Path, how: signal.Signals, survivors: Survivo
         "    time.sleep(300)\n"
     )
     argv = [sys.executable, "-c", code, STUBBORN, str(tmp_path / "log")]
-    with subprocess.Popen(
-        argv, stdout=subprocess.PIPE, text=True, cwd=ROOT, stderr=subprocess.DEVNULL
-    ) as parent:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout
         line = parent.stdout.readline()
         family = await_pids(lambda: line)

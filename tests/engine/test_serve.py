@@ -46,9 +46,7 @@ def launchable(**engine: Any) -> dict[str, Any]:
     return {"name": "own", "kind": EngineKind.LAUNCH, "command": command, "flags": flags, **engine}
 
 
-def test_sim(
-    make_spec: Any, questions: tuple[Question, ...], tmp_path: Path, http: Any, survivors: Survivors
-) -> None:
+def test_sim(make_spec: Any, questions: tuple[Question, ...], tmp_path: Path, http: Any, survivors: Survivors) -> None:
     """A simulated endpoint listens, asks for its own key, answers to its own name, and is gone afterwards."""
     run_dir = tmp_path / "runs" / "my run"
     spec = make_spec(accuracy=0.5, dispersion=0.2, seed=4)
@@ -106,8 +104,7 @@ def test_replay(make_spec: Any, gsm8k_dir: Path, tmp_path: Path, http: Any) -> N
     with serve(spec, run_dir=tmp_path, questions=asked, environ=ENVIRON) as endpoint:
         url, key = f"{endpoint.base_url}/v1/chat/completions", endpoint.api_key
         replies = [
-            http(url, {"messages": [{"role": "user", "content": q.text}], "max_tokens": 1}, key=key)
-            for q in asked
+            http(url, {"messages": [{"role": "user", "content": q.text}], "max_tokens": 1}, key=key) for q in asked
         ]
         assert endpoint.build
         assert endpoint.build.startswith("replay-")
@@ -294,9 +291,7 @@ def test_no_orphan(tmp_path: Path, end: str | signal.Signals, survivors: Survivo
     """However the process that serves ends, its answer server is gone within five seconds."""
     mode = end if isinstance(end, str) else "wait"
     argv = [sys.executable, "-c", PARENT, str(Path(__file__).parent), str(tmp_path / "run"), mode]
-    with subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
-    ) as parent:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as parent:
         assert parent.stdout
         server = int(parent.stdout.readline())
         if isinstance(end, signal.Signals):

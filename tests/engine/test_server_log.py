@@ -57,8 +57,5 @@ def test_a_symlink_is_not_followed(tmp_path: Path) -> None:
 
 def test_printable() -> None:
     """Escapes, overrides and separators show as escapes; letters, accents and emoji as themselves."""
-    assert (
-        printable("\x1b]8;;x\x07 \u202e \u2028 \ud800 \x9b")
-        == "\\x1b]8;;x\\x07 \\u202e \\u2028 \\ud800 \\x9b"
-    )
+    assert printable("\x1b]8;;x\x07 \u202e \u2028 \ud800 \x9b") == "\\x1b]8;;x\\x07 \\u202e \\u2028 \\ud800 \\x9b"
     assert printable("é 漢 \U0001f600") == "é 漢 \U0001f600"

@@ -18,12 +18,8 @@ from gatekit.records.spec import Latency
 TEXTS = [f"How many are {i} and {i + 1}?" for i in range(1319)]
 
 
-def correct(
-    texts: list[str], accuracy: float, dispersion: float, *, seed: int = 1, flip_seed: int = 1
-) -> int:
-    return len(
-        right_questions(texts, accuracy=accuracy, dispersion=dispersion, seed=seed, flip_seed=flip_seed)
-    )
+def correct(texts: list[str], accuracy: float, dispersion: float, *, seed: int = 1, flip_seed: int = 1) -> int:
+    return len(right_questions(texts, accuracy=accuracy, dispersion=dispersion, seed=seed, flip_seed=flip_seed))
 
 
 @pytest.mark.parametrize(("accuracy", "dispersion", "n"), [(0.9, 0.17, 1319), (0.8, 1.0, 300)])
@@ -35,9 +31,7 @@ def test_moments(accuracy: float, dispersion: float, n: int) -> None:
     assert abs(statistics.variance(counts) / variance - 1) < 3 * (2 / 299) ** 0.5
 
 
-@given(
-    n=st.integers(1, 200), accuracy=st.floats(0, 1), seed=st.integers(0, 2**40), flip_seed=st.integers(0, 9)
-)
+@given(n=st.integers(1, 200), accuracy=st.floats(0, 1), seed=st.integers(0, 2**40), flip_seed=st.integers(0, 9))
 def test_certain_questions_hit_the_accuracy(n: int, accuracy: float, seed: int, flip_seed: int) -> None:
     """Without dispersion every run has the stated accuracy to within one question."""
     assert abs(correct(TEXTS[:n], accuracy, 0, seed=seed, flip_seed=flip_seed) - n * accuracy) <= 1
@@ -50,9 +44,7 @@ def test_certain_questions_hit_the_accuracy(n: int, accuracy: float, seed: int, 
     seed=st.integers(0, 99),
     flip_seed=st.integers(0, 99),
 )
-def test_a_worse_model_is_nested(
-    accuracies: tuple[float, float], dispersion: float, seed: int, flip_seed: int
-) -> None:
+def test_a_worse_model_is_nested(accuracies: tuple[float, float], dispersion: float, seed: int, flip_seed: int) -> None:
     """Lowering the accuracy alone only turns right answers wrong."""
     low, high = (
         right_questions(TEXTS[:150], accuracy=accuracy, dispersion=dispersion, seed=seed, flip_seed=flip_seed)
@@ -91,9 +83,7 @@ def test_wrong_answers_of_gsm8k(gsm8k_dir: Path) -> None:
         assert gold(wrong) >= 0 or gold(reference) < 0
 
 
-@given(
-    value=st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**12), max_value=10**12)
-)
+@given(value=st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**12), max_value=10**12))
 def test_a_slip_is_never_the_gold(value: object) -> None:
     """Whatever number the gold is, a slip has another value."""
     assert gold(wrong_reference(f"So.\n#### {value}", seed=1)) != gold(f"#### {value}")

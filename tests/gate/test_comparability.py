@@ -15,9 +15,7 @@ from gatekit.records.run import Dataset
 from gatekit.records.spec import EngineKind, Protocol, Spec
 
 Maker = Callable[..., Spec]
-DATA = Dataset(
-    name="gsm8k", digests={"test": "sha256:1", "train": "sha256:2"}, question_ids=(0, 1, 2), shot_ids=(5,)
-)
+DATA = Dataset(name="gsm8k", digests={"test": "sha256:1", "train": "sha256:2"}, question_ids=(0, 1, 2), shot_ids=(5,))
 
 
 def key(spec: Spec, dataset: Dataset = DATA, version: str = "1") -> str:
@@ -58,9 +56,7 @@ def test_every_protocol_field_is_in_the_key(make_spec: Maker, name: str) -> None
         {"engine": {"kind": EngineKind.SIM}},
     ],
 )
-def test_weights_and_simulation_are_in_the_key(
-    make_spec: Maker, change: dict[str, dict[str, object]]
-) -> None:
+def test_weights_and_simulation_are_in_the_key(make_spec: Maker, change: dict[str, dict[str, object]]) -> None:
     """Other weights, another quantisation, or simulated answers are another series."""
     assert key(make_spec(**change)) != key(make_spec())
 

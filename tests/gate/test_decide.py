@@ -50,9 +50,7 @@ def told(verdict: Verdict) -> tuple[Outcome, str]:
         (0.0, 0.0, 1319, 1319, INCONCLUSIVE),
     ],
 )
-def test_floors(
-    make_spec: Maker, floor: float, tolerance: float, n: int, correct: int, outcome: Outcome
-) -> None:
+def test_floors(make_spec: Maker, floor: float, tolerance: float, n: int, correct: int, outcome: Outcome) -> None:
     """Equality passes in decimals; one question proves nothing; a gate that cannot fail does not pass."""
     verdict = decide(make_spec(gate={"floor": floor, "tolerance": tolerance}), counts(n, correct))
     assert verdict.outcome is outcome
@@ -107,9 +105,7 @@ def test_no_question_is_no_verdict(make_spec: Maker) -> None:
         (0, 1319, (INFRA, "lost-answers-decide")),
     ],
 )
-def test_lost_answers_are_two_sided(
-    make_spec: Maker, correct: int, lost: int, expected: tuple[Outcome, str]
-) -> None:
+def test_lost_answers_are_two_sided(make_spec: Maker, correct: int, lost: int, expected: tuple[Outcome, str]) -> None:
     """A verdict stands only if all lost right and all wrong agree; too many lost stop all but FAIL."""
     verdict = decide(make_spec(), counts(1319, correct, lost=lost))
     assert told(verdict) == expected
@@ -141,9 +137,7 @@ def test_a_fail_that_truncation_explains_is_warned_about(make_spec: Maker) -> No
     verdict = decide(make_spec(), counts(1000, 890, truncated=15))
     assert verdict.outcome is FAIL
     (warning,) = verdict.warnings
-    assert warning.startswith(
-        "truncation alone may explain the FAIL: 15 answers were cut off; raise protocol."
-    )
+    assert warning.startswith("truncation alone may explain the FAIL: 15 answers were cut off; raise protocol.")
     assert len(decide(make_spec(), counts(1000, 885, truncated=15)).warnings) == 1
     assert decide(make_spec(), counts(1000, 884, truncated=15)).warnings == ()
 
@@ -185,9 +179,7 @@ def test_between_the_counts_the_run_cannot_tell(make_spec: Maker) -> None:
 
 def test_what_must_be_said_every_time_is(make_spec: Maker) -> None:
     """A simulated run and unpinned weights are warned about in every verdict, whatever the outcome."""
-    spec = make_spec(
-        model={"unpinned": "revision not published"}, engine={"kind": EngineKind.SIM}, gate={"floor": 0.9}
-    )
+    spec = make_spec(model={"unpinned": "revision not published"}, engine={"kind": EngineKind.SIM}, gate={"floor": 0.9})
     for found in (decide(spec, counts(200, k, lost=lost)) for k, lost in ((200, 0), (0, 0), (170, 30))):
         assert any("simulated" in warning for warning in found.warnings)
         assert any("revision not published" in warning for warning in found.warnings)

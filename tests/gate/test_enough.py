@@ -32,9 +32,7 @@ def test_a_vacuous_gate_is_never_enough() -> None:
 
 def test_an_exact_gate_needs_both_counts_within_n() -> None:
     """With p0 = 0.9, delta 5 points, beta 10 %, a perfect score must exclude 0.85: 15 questions."""
-    gate = Gate(
-        name="g", method=Method.EXACT_BINOMIAL, observed=Observed(correct=180, n=200), alpha=0.01, delta=0.05
-    )
+    gate = Gate(name="g", method=Method.EXACT_BINOMIAL, observed=Observed(correct=180, n=200), alpha=0.01, delta=0.05)
     assert n_to_pass(gate) == 15
     assert n_to_fail(gate) == 3
     assert n_to_decide(gate, 200, 0.001) == 810

@@ -34,9 +34,7 @@ def test_one_percent_gives_the_same_count() -> None:
     """exact_binomial at alpha 1 % and 180 of 200 observed needs 170 too, and says its p0 is a measurement."""
     found = rule(gate(observed=SEEN_180, alpha=0.01), 200)
     assert (found.k_reject, found.k_accept, found.alpha) == (170, None, 0.01)
-    assert any(
-        "one measurement of 200 questions: its standard deviation is 2.1 points" in n for n in found.notes
-    )
+    assert any("one measurement of 200 questions: its standard deviation is 2.1 points" in n for n in found.notes)
 
 
 def test_the_raised_laguna_gate_says_what_it_costs_and_misses() -> None:

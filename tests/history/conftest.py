@@ -37,9 +37,7 @@ _SPEC = Spec(
     name="tiny-cpu",
     model=Model(name="org/tiny", server_args={"vllm": ("--enforce-eager",)}, server_env={"vllm": {"A": "1"}}),
     hw=Hardware(name="b200", vendor="nvidia", gpu="B200", count=1, memory_gib=180.0),
-    engine=Engine(
-        name="vllm", kind=EngineKind.LAUNCH, env={}, command=("vllm", "serve"), flags={"tp": "--tp"}
-    ),
+    engine=Engine(name="vllm", kind=EngineKind.LAUNCH, env={}, command=("vllm", "serve"), flags={"tp": "--tp"}),
     protocol=Protocol(
         name="chat",
         api=Api.CHAT,

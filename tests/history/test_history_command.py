@@ -78,9 +78,7 @@ def test_list_json_is_one_document(tmp_path: Path, make_record: MakeRecord) -> N
     """--json gives every column; an accuracy only where no answer is lost."""
     remember(tmp_path, make_record("r1"))
     remember(tmp_path, make_record("r2", statuses=(Status.CORRECT, Status.LOST)))
-    document = json.loads(
-        _run("list", "--json", "--spec", "tiny-cpu", "--model", "org/tiny", "--dir", tmp_path)
-    )
+    document = json.loads(_run("list", "--json", "--spec", "tiny-cpu", "--model", "org/tiny", "--dir", tmp_path))
     assert document["dir"] == str(tmp_path)
     assert [(row["run_id"], row["accuracy"]) for row in document["runs"]] == [("r2", None), ("r1", 0.75)]
     assert document["runs"][1]["outcome"] == "PASS"

@@ -119,9 +119,7 @@ def test_rows_cannot_be_changed(tmp_path: Path, make_record: MakeRecord, stateme
     before = (tmp_path / "index.sqlite").read_bytes()
     with _open(tmp_path) as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")][1:]
-        sql = statement.replace("position + 9, *", f"10, {', '.join(columns)}").format(
-            columns=", ".join(columns)
-        )
+        sql = statement.replace("position + 9, *", f"10, {', '.join(columns)}").format(columns=", ".join(columns))
         with pytest.raises(sqlite3.IntegrityError, match="runs are never"):
             connection.execute(sql)
     assert (tmp_path / "index.sqlite").read_bytes() == before

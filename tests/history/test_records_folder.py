@@ -144,9 +144,7 @@ def test_full_disk_keeps_earlier_runs(mounted_tmpfs: Mount, make_record: MakeRec
     folder = mounted_tmpfs("size=1m")
     earlier = write_record(folder, make_record("earlier"))
     big = make_record("big", build="x" * 2_000_000)
-    with pytest.raises(
-        InfraError, match=r"big/record\.json: No space left on device \(\d+ bytes left\)"
-    ) as caught:
+    with pytest.raises(InfraError, match=r"big/record\.json: No space left on device \(\d+ bytes left\)") as caught:
         write_record(folder, big)
     assert caught.value.reason == "disk-full"
     assert read_record(earlier) == make_record("earlier")

@@ -20,9 +20,7 @@ from raw_server import Handler, RawServer, chat, completion, http
 Start = Callable[[Handler], RawServer]
 
 
-def ask(
-    url: str, *, api: Api = Api.COMPLETIONS, timeout_s: float = 5, key: str | None = None
-) -> Completion | Refusal:
+def ask(url: str, *, api: Api = Api.COMPLETIONS, timeout_s: float = 5, key: str | None = None) -> Completion | Refusal:
     async def one() -> Completion | Refusal:
         async with Client(url, api_key=key, request_timeout_s=timeout_s) as client:
             return await client.ask(api, b"{}", expected_model="m")
@@ -58,9 +56,7 @@ def test_a_chat_completion_with_reasoning(raw_server: Start, name: str) -> None:
 
 def test_tool_calls_are_seen(raw_server: Start) -> None:
     """A null content beside tool calls is an answer without text, not a fault."""
-    server = raw_server(
-        lambda request: http(200, chat(None, finish="tool_calls", more={"tool_calls": [{"id": "x"}]}))
-    )
+    server = raw_server(lambda request: http(200, chat(None, finish="tool_calls", more={"tool_calls": [{"id": "x"}]})))
     result = ask(server.url, api=Api.CHAT)
     assert isinstance(result, Completion)
     assert result.has_tool_calls
@@ -106,11 +102,7 @@ def test_what_is_no_answer_is_a_typed_failure(raw_server: Start, name: str) -> N
     response, kind = RESPONSES[name]
 
     def handle(request: object) -> bytes:
-        return (
-            response
-            if name not in ("cut short",)
-            else response.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
-        )
+        return response if name not in ("cut short",) else response.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
 
     assert kind_of(ask(raw_server(handle).url)) is kind
 

@@ -162,9 +162,7 @@ def test_a_team_folder_adds_and_shadows(tmp_path: Path) -> None:
     (tmp_path / "model" / "ours.yaml").write_text(
         "defaults:\n  - laguna_int4\nmodel:\n  name: ours/model\ngate:\n  floor: 0.8\n"
     )
-    (tmp_path / "hw" / "b200.yaml").write_text(
-        "name: b200\nvendor: nvidia\narchitecture: blackwell\ncount: 3\n"
-    )
+    (tmp_path / "hw" / "b200.yaml").write_text("name: b200\nvendor: nvidia\narchitecture: blackwell\ncount: 3\n")
     spec = spec_of("model=ours", "hw=b200", extra=(str(tmp_path),))
     assert (spec.model.name, spec.gate.floor, spec.hw.count) == ("ours/model", 0.8, 3)
     assert spec.engine.name == "vllm"
@@ -174,10 +172,7 @@ def test_mistakes_in_a_file_are_shown_where_they_stand(tmp_path: Path) -> None:
     """Several mistakes in one file are several lines, each with its line and column."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "ours.yaml").write_text(
-        "defaults:\n  - simulated\n"
-        "model:\n  nmae: x\n"
-        "engine:\n  acuracy: 0.9\n  dispersion: 2\n"
-        "gate:\n  alpha: 90\n"
+        "defaults:\n  - simulated\nmodel:\n  nmae: x\nengine:\n  acuracy: 0.9\n  dispersion: 2\ngate:\n  alpha: 90\n"
     )
     lines = problems_of("model=ours", extra=(str(tmp_path),))
     found = [line.rpartition("ours.yaml:")[2].split(": ")[0] for line in lines]

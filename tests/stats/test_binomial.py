@@ -48,9 +48,7 @@ def test_accept_count_is_the_smallest_count_within_beta(n: int, percent: int, th
     assert accept_count(n, percent / 100, thousandths / 1000) == min(fitting)
 
 
-@pytest.mark.parametrize(
-    ("n", "p0", "alpha"), [(1319, 0.91, 1.37e-4), (1319, 0.999, 1e-3), (20_000, 0.5, 1e-9)]
-)
+@pytest.mark.parametrize(("n", "p0", "alpha"), [(1319, 0.91, 1.37e-4), (1319, 0.999, 1e-3), (20_000, 0.5, 1e-9)])
 def test_reject_count_agrees_with_scipy_at_real_sizes(n: int, p0: float, alpha: float) -> None:
     """At the sizes of real gates the count brackets alpha by scipy.stats' distribution function."""
     k = reject_count(n, p0, alpha)

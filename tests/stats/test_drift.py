@@ -43,9 +43,7 @@ def test_the_limit_gives_the_run_length_asked_for(nights: int) -> None:
 @pytest.mark.parametrize(
     ("chart", "numbers"), [(cusum_arl, (0.5, 0.0)), (ewma_arl, (0.0, 3.0)), (cusum_limit, (0.5, 1.5))]
 )
-def test_charts_that_make_no_sense_are_refused(
-    chart: Callable[..., float], numbers: tuple[float, float]
-) -> None:
+def test_charts_that_make_no_sense_are_refused(chart: Callable[..., float], numbers: tuple[float, float]) -> None:
     """A limit of 0, a weight of 0 and a run length no chart is short enough for are refused."""
     with pytest.raises(ValueError, match=r"control limit|EWMA chart|even h = 0"):
         chart(*numbers)

@@ -81,9 +81,7 @@ def test_a_case_that_cannot_be_computed_is_a_mismatch(replay: Replay, tmp_path: 
 
 
 @pytest.mark.parametrize(("name", "text"), [("absent", None), ("broken", "{"), ("empty", "[]")])
-def test_an_unreadable_file_is_one_line_and_exit_2(
-    replay: Replay, tmp_path: Path, name: str, text: str | None
-) -> None:
+def test_an_unreadable_file_is_one_line_and_exit_2(replay: Replay, tmp_path: Path, name: str, text: str | None) -> None:
     """A missing file, broken JSON and a file without cases are each one line on stderr, and exit 2."""
     path = tmp_path / f"{name}.json"
     if text is not None:

@@ -8,9 +8,7 @@ from scipy import stats
 from gatekit.stats.predictive import predictive_count, predictive_pmf
 
 
-@pytest.mark.parametrize(
-    ("s0", "n0", "n", "alpha"), [(180, 200, 200, 0.001), (0, 20, 30, 0.1), (20, 20, 50, 0.01)]
-)
+@pytest.mark.parametrize(("s0", "n0", "n", "alpha"), [(180, 200, 200, 0.001), (0, 20, 30, 0.1), (20, 20, 50, 0.01)])
 def test_the_count_brackets_alpha(s0: int, n0: int, n: int, alpha: float) -> None:
     """Size and next size are scipy.stats' beta-binomial tails, on both sides of alpha, at the edges too."""
     found = predictive_count(s0, n0, n, alpha)

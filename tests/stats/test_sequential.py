@@ -39,9 +39,7 @@ def test_the_truncated_test_is_the_sum_over_all_answer_sequences() -> None:
         expected += weight * length
     found = sprt_characteristic(p0, p1, 0.1, 0.2, n, true)
     got = (found.p_fail, found.p_pass, found.p_inconclusive, found.expected_n)
-    assert got == pytest.approx(
-        (totals[Outcome.FAIL], totals[Outcome.PASS], totals[None], expected), rel=1e-12
-    )
+    assert got == pytest.approx((totals[Outcome.FAIL], totals[Outcome.PASS], totals[None], expected), rel=1e-12)
 
 
 def test_the_open_test_keeps_its_error_rates_near_the_published_ones() -> None:
@@ -65,9 +63,7 @@ def test_drawing_without_replacement_is_the_mean_over_all_orders() -> None:
         assert found.p_inconclusive == 0.0
 
 
-def _wor_end(
-    order: tuple[int, ...], healthy: int, dropped: int, log_a: float, log_b: float
-) -> tuple[str, int]:
+def _wor_end(order: tuple[int, ...], healthy: int, dropped: int, log_a: float, log_b: float) -> tuple[str, int]:
     size = len(order)
     for t in range(1, size + 1):
         s = sum(order[:t])
@@ -92,9 +88,7 @@ def test_a_stop_means_that_some_true_prefix_crossed(stream: tuple[list[int], int
     outcomes, concurrency, chooser = stream
     order = _completion_order(len(outcomes), concurrency, chooser)
     steps, bounds = llr_steps(0.9, 0.6), ville_boundaries(0.1, 0.1)
-    prefixes = {
-        bounds.outcome(steps.total(s := sum(outcomes[:t]), t - s)) for t in range(1, len(outcomes) + 1)
-    }
+    prefixes = {bounds.outcome(steps.total(s := sum(outcomes[:t]), t - s)) for t in range(1, len(outcomes) + 1)}
     stops = stream_stops(0.9, 0.6, 0.1, 0.1, concurrency, outcomes, order)
     for stop in (stops.in_order, stops.worst_case, stops.combined):
         assert stop.outcome is Outcome.INCONCLUSIVE or stop.outcome in prefixes

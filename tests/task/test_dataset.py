@@ -106,9 +106,7 @@ def test_d02_last_line_cut_in_half(copy: Path) -> None:
 
 def test_d03_one_byte_changed(copy: Path) -> None:
     """Another file than the pinned one is infrastructure, with both digests."""
-    error = refusal(
-        damaged(copy, lambda content: content.replace(b"16 eggs", b"17 eggs", 1)), copy, InfraError
-    )
+    error = refusal(damaged(copy, lambda content: content.replace(b"16 eggs", b"17 eggs", 1)), copy, InfraError)
     assert error.reason == "dataset-digest-mismatch"
     assert f"expected sha256 {TEST_SHA256} (1,319 rows), found " in error.message
 
@@ -121,9 +119,7 @@ def test_d03_rows_missing(copy: Path) -> None:
 
 def test_d04_identical_rows(copy: Path) -> None:
     """A question that would count twice is refused with both row numbers."""
-    error = refusal(
-        damaged(copy, lambda content: content + content.split(b"\n")[3] + b"\n"), copy, ConfigError
-    )
+    error = refusal(damaged(copy, lambda content: content + content.split(b"\n")[3] + b"\n"), copy, ConfigError)
     assert "rows 4 and 1320 are identical" in error.message
 
 

@@ -32,8 +32,7 @@ def test_completion_prompt_is_shots_then_question() -> None:
     """The text is vLLM's: each shot with its answer as written, then the question, open-ended."""
     (prompt,) = build_prompts(Selection(questions=(HOSTILE,), shots=(SHOT,)), PROTOCOL)
     assert prompt.text == (
-        "Question: 1 + 1?\nAnswer: It is 2.\n#### 2\n\n"
-        "Question: {answer} {question} {0.__class__} %s {\nAnswer:"
+        "Question: 1 + 1?\nAnswer: It is 2.\n#### 2\n\nQuestion: {answer} {question} {0.__class__} %s {\nAnswer:"
     )
     assert (prompt.question_id, prompt.messages) == (7, None)
 
@@ -51,9 +50,7 @@ def test_chat_is_one_user_message_after_the_system_prompt() -> None:
     (completion,) = build_prompts(selection, PROTOCOL)
     (chat,) = build_prompts(selection, dataclasses.replace(PROTOCOL, api=Api.CHAT))
     assert chat.messages == (("user", completion.text),)
-    (with_system,) = build_prompts(
-        selection, dataclasses.replace(PROTOCOL, api=Api.CHAT, system_prompt="Be brief.")
-    )
+    (with_system,) = build_prompts(selection, dataclasses.replace(PROTOCOL, api=Api.CHAT, system_prompt="Be brief."))
     assert with_system.messages == (("system", "Be brief."), ("user", completion.text))
 
 
@@ -64,7 +61,5 @@ def test_chat_is_one_user_message_after_the_system_prompt() -> None:
 def test_useless_question_templates_are_refused(template: str, reason: str) -> None:
     """A prompt without its question, or with its answer, is the user's mistake."""
     with pytest.raises(ConfigError) as caught:
-        build_prompts(
-            Selection(questions=(SHOT,), shots=()), dataclasses.replace(PROTOCOL, question_template=template)
-        )
+        build_prompts(Selection(questions=(SHOT,), shots=()), dataclasses.replace(PROTOCOL, question_template=template))
     assert caught.value.reason == reason

@@ -38,9 +38,7 @@ def test_a_planted_mismatch_is_found(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "content", [None, "{", "{}", '[{"text": 1}]', '[{"text": "1", "expected": "x"}]', "[1]"]
-)
+@pytest.mark.parametrize("content", [None, "{", "{}", '[{"text": 1}]', '[{"text": "1", "expected": "x"}]', "[1]"])
 def test_an_unusable_file_is_one_line(tmp_path: Path, content: str | None) -> None:
     """A missing or invalid file gives exit 2 and one line."""
     file = tmp_path / "cases.json"

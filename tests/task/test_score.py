@@ -10,9 +10,7 @@ from gatekit.task.score import EXTRACTORS, MAX_PREDICTED_CHARS, Scored
 QUESTION = Question(id=0, text="?", reference="9 * 2 = <<9*2=18>>18\n#### 18")
 
 
-def scored(
-    text: str | None, finish: str | None = "stop", extractor: str = "gatekit", **extra: bool
-) -> Scored:
+def scored(text: str | None, finish: str | None = "stop", extractor: str = "gatekit", **extra: bool) -> Scored:
     completion = Completion(text=text, finish_reason=finish, **extra)  # type: ignore[arg-type]  # one bool field
     return EXTRACTORS[extractor].score(completion, QUESTION)
 

@@ -72,9 +72,7 @@ def test_more_than_there_is_is_refused(n: int) -> None:
 
 def test_shots_that_would_be_evaluated_are_refused() -> None:
     """Showing test rows 0-4 and scoring them is refused, and the overlap named."""
-    with pytest.raises(
-        ConfigError, match=r"5 of the worked examples would also be evaluated \(test rows 0-4\)"
-    ):
+    with pytest.raises(ConfigError, match=r"5 of the worked examples would also be evaluated \(test rows 0-4\)"):
         select(QUESTIONS, TASK, head(ShotOverlap.REFUSE))
 
 
