@@ -26,7 +26,9 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("nonsense",)])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("--version",), ("nonsense",), ("history", "--help"), ("history", "list", "-x")]
+)
 def test_light_commands_import_nothing_heavy(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Help, version and a mistyped command load none of the heavy libraries."""
     code = (
