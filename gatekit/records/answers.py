@@ -105,7 +105,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How the planned n questions ended; n is the sum of the rest, always."""
+    """How the planned n questions ended; n is the sum of the rest, always.
+
+    `unasked` are those that a run which stopped early did not need; they are not lost.
+    """
 
     n: int
     correct: int
@@ -113,15 +116,17 @@ class Counts:
     no_answer: int
     truncated: int
     lost: int
+    unasked: int = 0
 
     def __post_init__(self) -> None:
-        parts = (self.correct, self.wrong, self.no_answer, self.truncated, self.lost)
+        parts = (self.correct, self.wrong, self.no_answer, self.truncated, self.lost, self.unasked)
         if min(parts) < 0 or sum(parts) != self.n:
             raise ValueError(f"counts do not add up: {parts} against n={self.n}")
 
 
-def count(observations: tuple[Observation, ...]) -> Counts:
-    """How many of the observations ended in each status."""
+def count(observations: tuple[Observation, ...], *, planned: int | None = None) -> Counts:
+    """How many of the observations ended in each status; with `planned` questions, the rest are unasked."""
     tally: Mapping[Status, int] = Counter(o.status for o in observations)
     parts = {status.value: tally.get(status, 0) for status in Status}
-    return Counts(n=len(observations), **parts)
+    n = len(observations) if planned is None else planned
+    return Counts(n=n, unasked=n - len(observations), **parts)

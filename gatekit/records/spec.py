@@ -39,10 +39,24 @@ class EngineKind(StrEnum):
 
 
 class Method(StrEnum):
-    """The decision rule."""
+    """The decision rule, weakest first; `auto` is the strongest that the comparable history supports."""
 
+    AUTO = "auto"
     STATIC_FLOOR = "static_floor"
     EXACT_BINOMIAL = "exact_binomial"
+    BETA_BINOMIAL_PREDICTIVE = "beta_binomial_predictive"
+    MODERATED_T = "moderated_t"
+    EXACT_MCNEMAR = "exact_mcnemar"
+    FLIP_PREDICTION = "flip_prediction"
+    EXACT_CONDITIONAL = "exact_conditional"
+
+
+class EarlyStop(StrEnum):
+    """The sequential test that may end a run before its last question."""
+
+    NONE = "none"
+    WOR_MIXTURE = "wor_mixture"
+    PAIRED_SPRT = "paired_sprt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +216,9 @@ class MeasuredUnder:
 class Gate:
     """The decision rule and its design parameters. Accuracies and shares are in [0, 1].
 
-    alpha comes from exactly one of `alpha`, `sigmas` and `budget` (the first that is set).
+    alpha comes from exactly one of `alpha`, `sigmas` and `budget` (the first that is set). `phi0` and `nu0` are
+    the prior dispersion of totals and its degrees of freedom, `nu_psi` those of the over-dispersion guard; runs
+    on hardware named in `exchangeable_hardware` are pooled with those on the spec's own.
     """
 
     name: str
@@ -218,6 +234,12 @@ class Gate:
     max_lost_share: float = 0.01
     max_truncated_share: float = 0.02
     measured_under: MeasuredUnder | None = None
+    phi0: float = 0.2
+    nu0: float = 4.0
+    nu_psi: float = 8.0
+    exchangeable_hardware: tuple[str, ...] = ()
+    early_stop: EarlyStop = EarlyStop.NONE
+    stop_on_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gatekit.errors import ExitCode
@@ -39,7 +40,9 @@ class Rule:
     `reference_accuracy` is the healthy accuracy that the error rates refer to, `alpha` the nominal and
     `realised_alpha` the true false-alarm rate at it, `sigmas` its distance from the threshold in binomial
     standard deviations, `noticed_drop` the smallest drop that fails with probability `power`; each is None
-    where it is undefined.
+    where it is undefined. `why` says why this method was chosen, `used` which earlier runs it rests on,
+    `excluded` how many were left out and why; `phi`, `df` and `psi` are the dispersion, its degrees of freedom
+    and the over-dispersion factor of rules that have them.
     """
 
     method: str
@@ -53,11 +56,34 @@ class Rule:
     noticed_drop: float | None
     power: float
     notes: tuple[str, ...] = ()
+    why: str = ""
+    used: tuple[str, ...] = ()
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    phi: float | None = None
+    df: float | None = None
+    psi: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Churn:
+    """Questions that changed sides against one earlier run, and how surprising that many are.
+
+    `p_value` is one-sided, of at least as many changes as between earlier runs; None without two earlier runs.
+    """
+
+    run_id: str
+    right_to_wrong: int
+    wrong_to_right: int
+    p_value: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The outcome of one run, why, and what to do next."""
+    """The outcome of one run, why, and what to do next.
+
+    `p_value` is that of the run under no change, for rules that have one; `cause` names what alone explains a
+    FAIL (`truncation`), None where nothing does.
+    """
 
     outcome: Outcome
     reason_code: str
@@ -66,3 +92,6 @@ class Verdict:
     rule: Rule | None = None
     interval: Interval | None = None
     warnings: tuple[str, ...] = ()
+    p_value: float | None = None
+    churn: Churn | None = None
+    cause: str | None = None

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import gatekit
 
+from command_line import gatekit
 from gatekit.cli.history import run
 from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history.records_folder import write_record

@@ -22,11 +22,11 @@ from gatekit.records.run import (
     record_to_plain,
 )
 from gatekit.records.spec import Spec
-from gatekit.records.verdict import Interval, Outcome, Rule, Verdict
+from gatekit.records.verdict import Churn, Interval, Outcome, Rule, Verdict
 from gatekit.resources import schema
 
 SCHEMA = schema("record")
-MIRRORED = [Observation, Failure, Counts, Verdict, Rule, Interval, Dataset, Served, Comparability]
+MIRRORED = [Observation, Failure, Counts, Verdict, Churn, Rule, Interval, Dataset, Served, Comparability]
 
 
 def _definition(cls: type) -> Any:
