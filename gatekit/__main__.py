@@ -13,6 +13,7 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line and leave with its exit code."""
     code = _INTERNAL
+    _occupy_standard_descriptors()
     try:
         from gatekit.cli.main import main as command_line
 
@@ -23,6 +24,15 @@ def main() -> None:
     except BaseException as error:  # an exit code of 1 must never mean a crash
         _report_bug(error)
     _leave(code)
+
+
+def _occupy_standard_descriptors() -> None:
+    # A descriptor that the caller closed would be given to the next file, and a print would write into it.
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _report_bug(error: BaseException) -> None:
@@ -52,11 +62,12 @@ def _say(text: str, *, to_stdout: bool = False) -> None:
 
 def _leave(code: int) -> None:
     # Python would turn a reader that went away into exit code 120, and a verdict would be lost.
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # a closed descriptor is None
         try:
             stream.flush()
         except (OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
 
 

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from gatekit.report.escape import escape_terminal
+from gatekit.run.progress import Progress, Silent
 
 if TYPE_CHECKING:
     import rich.progress
-
-    from gatekit.run.progress import Progress
 
 _WAITING_BEAT_S = 15.0
 _ASKING_BEAT_S = 30.0
@@ -22,8 +21,11 @@ _SHOWN_CHARACTERS = 120
 
 
 @contextmanager
-def live_progress(stream: TextIO) -> Iterator[Progress]:
-    """A progress display on `stream` for as long as the block runs."""
+def live_progress(stream: TextIO | None) -> Iterator[Progress]:
+    """A progress display on `stream` for as long as the block runs; none where there is no stream."""
+    if stream is None:
+        yield Silent()
+        return
     if stream.isatty():
         with _bar(stream) as bar:
             yield bar
@@ -42,7 +44,7 @@ class Heartbeat:
         self._stream = stream
         self._text = ""
         self._beat_s = _WAITING_BEAT_S
-        self._last_s = time.monotonic()
+        self._last_s = self._phase_s = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="heartbeat", daemon=True)
         self._thread.start()
@@ -50,6 +52,7 @@ class Heartbeat:
     def phase(self, text: str) -> None:
         """Say the new phase at once."""
         self._text = text
+        self._phase_s = time.monotonic()
         self._beat_s = _WAITING_BEAT_S
         self._say(text)
 
@@ -67,8 +70,10 @@ class Heartbeat:
 
     def _tick(self) -> None:
         while not self._over.wait(_TICK_S):
-            if time.monotonic() - self._last_s >= self._beat_s:
-                self._say(f"still {self._text}" if self._beat_s == _WAITING_BEAT_S else self._text)
+            now_s = time.monotonic()
+            if now_s - self._last_s >= self._beat_s:
+                waiting = f"still {self._text}, {now_s - self._phase_s:.0f} s"
+                self._say(waiting if self._beat_s == _WAITING_BEAT_S else self._text)
 
     def _say(self, text: str) -> None:
         self._last_s = time.monotonic()
@@ -106,14 +111,14 @@ def progress_text(done: int, n: int, correct: int, lost: int) -> str:
 @contextmanager
 def _bar(stream: TextIO) -> Iterator[Bar]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich import progress as rich_progress
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TimeRemainingColumn(),
     )
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    with Progress(*columns, console=console, transient=True) as progress:
+    with rich_progress.Progress(*columns, console=console, transient=True) as progress:
         yield Bar(progress)

@@ -6,14 +6,15 @@ import contextlib
 import os
 import sys
 
+from gatekit.errors import InfraError
 from gatekit.report.escape import escape_terminal
 
 
 def put(text: str) -> None:
     """Write `text` to stdout, with a line end if it has none.
 
-    A reader that went away (`| head`) or a full disk behind stdout does not change the exit code: what cannot
-    be written is dropped, and a failure other than a closed pipe is named on stderr.
+    A reader that went away (`| head`) does not change the exit code. Raises InfraError when the text could not
+    be written for another reason, such as a full disk.
     """
     try:
         print(text.removesuffix("\n"), flush=True)
@@ -21,7 +22,7 @@ def put(text: str) -> None:
         _drop_stdout()
     except OSError as error:
         _drop_stdout()
-        warn(f"cannot write to stdout: {error.strerror}")
+        raise InfraError(f"cannot write to stdout: {error.strerror}", reason="stdout-failed") from None
 
 
 def warn(text: str) -> None:

@@ -27,6 +27,7 @@ from gatekit.report.escape import escape_terminal
 
 if TYPE_CHECKING:
     from gatekit.run.execute import Finished
+    from gatekit.spec.resolve import Swept
 
 _CACHE_VARIABLE = "GATEKIT_CACHE_DIR"
 _ID_CHARACTERS = 80
@@ -34,27 +35,36 @@ _ID_CHARACTERS = 80
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     """Run what the arguments ask for and print it. Raises ConfigError for wrong input."""
+    from gatekit.spec.resolve import config_dirs, resolve, resolve_many
+
     options = _parse(arguments)
-    specs = _specs(options, environ)
-    if options.cfg:
-        return _show(specs, as_json=options.json)
-    if options.run_id and len(specs) > 1:
-        raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
+    dirs = config_dirs(options.config_dir, environ)
     if options.multirun:
-        return _sweep(specs, options, environ)
-    ended = _run_one(specs[0], options, environ)
+        swept = resolve_many(options.overrides, dirs=dirs)
+        if options.cfg:
+            return _show([one.spec for one in swept], as_json=options.json)
+        return _sweep(swept, options, environ)
+    spec = resolve(options.overrides, dirs=dirs)
+    if options.cfg:
+        return _show([spec], as_json=options.json)
+    ended = _run_one(spec, options, environ)
     if options.json:
-        put(json.dumps(ended.summary))
+        put(json.dumps(ended.summary, indent=2))
     return ended.exit_code
 
 
-def _sweep(specs: Sequence[Spec], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
+def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
+    if options.run_id:
+        raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
+    specs = [one.spec for one in swept]
     ended = one_after_another(specs, lambda spec: _run_one(spec, options, environ), on_error=_say_error)
     code = fold(one.exit_code for one in ended)
+    labels = [one.label for one in swept]
     if options.json:
-        put(json.dumps({"exit_code": int(code), "runs": [one.summary for one in ended]}))
+        runs = [{"sweep": label, **one.summary} for label, one in zip(labels, ended, strict=True)]
+        put(json.dumps({"exit_code": int(code), "runs": runs}, indent=2))
     else:
-        _print_table(specs, ended)
+        _print_table(labels, ended)
     return code
 
 
@@ -74,15 +84,6 @@ def _parse(arguments: Sequence[str]) -> Namespace:
 
         raise HelpWanted(HELP)
     return options
-
-
-def _specs(options: Namespace, environ: Mapping[str, str]) -> tuple[Spec, ...]:
-    from gatekit.spec.resolve import config_dirs, resolve, resolve_many
-
-    dirs = config_dirs(options.config_dir, environ)
-    if options.multirun:
-        return resolve_many(options.overrides, dirs=dirs)
-    return (resolve(options.overrides, dirs=dirs),)
 
 
 def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
@@ -111,7 +112,11 @@ def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ende
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     stored_at = None if finished.path is None else str(finished.path)
     if not options.json:
-        _print_verdict(finished.record, stored_at)
+        try:
+            _print_verdict(finished.record, stored_at)
+        except InfraError as error:  # nobody could read the verdict
+            _say_error(error)
+            code = fold([code, ExitCode.INFRA])
     return Ended(exit_code=code, summary=summarise(finished.record, exit_code=code, stored_at=stored_at))
 
 
@@ -164,8 +169,9 @@ def _say_error(error: GatekitError) -> None:
         warn(line)
 
 
-def _print_table(specs: Sequence[Spec], ended: Sequence[Ended]) -> None:
-    width = max(len(spec.name) for spec in specs)
+def _print_table(labels: Sequence[str], ended: Sequence[Ended]) -> None:
+    width = max(map(len, labels))
     put("")
-    for spec, one in zip(specs, ended, strict=True):
-        put(f"{one.summary['verdict']:<13}{spec.name:<{width}}  {escape_terminal(one.summary['reason'])}")
+    for label, one in zip(labels, ended, strict=True):
+        reason = escape_terminal(one.summary["reason"])
+        put(f"{one.summary['verdict']:<13}{escape_terminal(label):<{width}}  {reason}")

@@ -32,7 +32,10 @@ def check_base_url(url: str) -> str:
         raise _refusal("names no host")
     if _is_link_local(host):
         raise _refusal(f"points at the link-local host {host}, where cloud machines keep credentials")
-    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+    path = parts.path.rstrip("/")
+    if path.endswith("/completions"):
+        raise _refusal("is the address of a route", hint="leave out everything after the host and port")
+    path = path.removesuffix("/v1").rstrip("/")
     return f"{parts.scheme}://{parts.netloc.lower()}{path}"
 
 

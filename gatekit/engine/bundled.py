@@ -114,7 +114,7 @@ def _replay(spec: Spec, served_model: str, questions: Sequence[Question]) -> tup
         raise ConfigError.one(
             f"engine.answers: {path} answers none of the {len(questions)} questions of {spec.task.dataset}",
             reason="answers-elsewhere",
-            hint="replay it with the task it was recorded with",
+            hint=f"it was recorded with task={recording.dataset}" if other_dataset else "choose the task it answers",
         )
     config = AnswerConfig(
         kind=EngineKind.REPLAY,

@@ -52,7 +52,7 @@ def read_answers(path: Path, variant: str | None) -> Recording:
         document = None
     if isinstance(document, dict) and "observations" in document:
         record = _record(path, document, variant)
-        return Recording(by_id=_answered(record), by_text={}, sha256=sha256, dataset=record.spec.task.dataset)
+        return Recording(by_id=_answered(record), by_text={}, sha256=sha256, dataset=record.dataset.name)
     return Recording(by_id={}, by_text=_solutions(path, content, variant), sha256=sha256, dataset=None)
 
 
@@ -141,7 +141,7 @@ def _check_variant(path: Path, row: Mapping[str, Plain], variant: str | None) ->
         _corrupt(path, "is neither a run record nor a file of model solutions")
     if variant not in valid:
         raise ConfigError.one(
-            f"engine.variant is {variant!r}, which {path} does not have",
+            f"engine.variant is not one of {path}" if variant else f"{path} holds several variants",
             reason="unknown-variant",
             hint=f"set engine.variant to one of {', '.join(valid)}",
         )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatekit.engine.serve import check as check_engine
-from gatekit.errors import InfraError
+from gatekit.errors import ConfigError, InfraError
 from gatekit.gate.comparability import comparability
-from gatekit.history.records_folder import create_run_dir
+from gatekit.history.records_folder import create_run_dir, record_path
 from gatekit.history.remember import check_ready
 from gatekit.records.answers import Prompt
 from gatekit.records.run import Comparability, Dataset
@@ -42,6 +42,7 @@ def make_plan(spec: Spec, *, run_id: str, cache_dir: Path, environ: Mapping[str,
     """
     check_engine(spec, environ)
     history_dir = Path(spec.history.dir)
+    _refuse_taken(history_dir, run_id)
     check_ready(history_dir)
     questions, warnings = _questions(spec, cache_dir)
     selection = select(questions, spec.task, spec.protocol)
@@ -58,6 +59,13 @@ def make_plan(spec: Spec, *, run_id: str, cache_dir: Path, environ: Mapping[str,
         comparability=comparability(spec, dataset, extractor.version),
         extractor=extractor,
     )
+
+
+def _refuse_taken(history_dir: Path, run_id: str) -> None:
+    folder = record_path(history_dir, run_id).parent
+    if folder.exists():
+        what = f"run id {run_id!r} is taken: {folder} exists"
+        raise ConfigError.one(what, reason="run-id-taken", hint="choose another --run-id, or leave it out")
 
 
 def _questions(spec: Spec, cache_dir: Path) -> tuple[QuestionSet, tuple[str, ...]]:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -42,11 +43,20 @@ class Composition:
 
     def locate(self, path: KeyPath, *, key: bool = False) -> str:
         """Where the value (with `key`: the key) at `path` was written: an override or `file:line:column`."""
-        for depth in range(len(path), 0, -1):
-            place = self._override(path[:depth]) or self._file(path[:depth], key=key and depth == len(path))
-            if place:
-                return place
-        return ""
+        prefixes = [path[:depth] for depth in range(len(path), 0, -1)]
+        found = (self._override(prefix) for prefix in prefixes if len(prefix) > 1)
+        in_files = (self._file(prefix, key=key and prefix == path) for prefix in prefixes)
+        choices = (self._override(prefix) for prefix in prefixes if len(prefix) == 1)
+        whole = (display(document.path) for _, document in self.documents)
+        return next(filter(None, chain(found, in_files, choices, whole)), "")
+
+    def chooses(self, group: str) -> bool:
+        """Whether the command line or a model file chooses an option of `group`, rather than the root default."""
+        if any(text.partition("=")[0] == group for text in self.overrides):
+            return True
+        in_models = (document.data.get("defaults") or [] for package, document in self.documents if not package)
+        wanted = f"override /{group}"
+        return any(isinstance(entry, dict) and wanted in entry for entries in in_models for entry in entries)
 
     def _override(self, path: KeyPath) -> str | None:
         name = ".".join(str(part) for part in path)
@@ -70,13 +80,13 @@ def compose(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> Composi
 
     Raises ConfigError for unknown groups, options and keys, hostile overrides and broken references.
     """
-    with _hydra(config_dirs) as loader, _as_config_errors():
+    with _hydra(config_dirs) as loader, _as_config_errors(loader):
         return _compose([_checked(o, loader) for o in _parse(overrides, loader)], loader)
 
 
 def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
     """Every combination of a sweep in Hydra's grammar (`model=a,b task.n=range(1,4)`), each as overrides."""
-    with _hydra(config_dirs) as loader, _as_config_errors():
+    with _hydra(config_dirs) as loader, _as_config_errors(loader):
         parsed = _parse(overrides, loader)
         for override in parsed:
             _refuse_hostile(override)
@@ -107,9 +117,11 @@ def _hydra(config_dirs: Sequence[Path]) -> Iterator[ConfigLoader]:
 
 
 @contextmanager
-def _as_config_errors() -> Iterator[None]:
+def _as_config_errors(loader: ConfigLoader) -> Iterator[None]:
     try:
         yield
+    except MissingConfigException as error:
+        raise _missing_option(error, loader) from None
     except (HydraException, OmegaConfBaseException, RecursionError) as error:
         # Hydra wraps whatever a source raises; a ConfigError of the reader says it better.
         cause: BaseException | None = error
@@ -118,7 +130,32 @@ def _as_config_errors() -> Iterator[None]:
                 raise cause from None
             cause = cause.__cause__ or cause.__context__
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ConfigError.one(first, reason="cannot-compose") from None
+        where = next((display(document.path) for _, document in _documents(loader)), "")
+        raise ConfigError.one(first, where=where, reason="cannot-compose") from None
+
+
+def _missing_option(error: MissingConfigException, loader: ConfigLoader) -> ConfigError:
+    """What a defaults list asks for and no folder has, at the line that asks for it."""
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    known = loader.get_group_options(group, ObjectType.CONFIG) if group in loader.list_groups("") else []
+    where = ""
+    for _, document in _documents(loader):
+        entries = document.data.get("defaults") or []
+        for path, mark in document.values.items():
+            if path[:1] == ("defaults",) and len(path) > 1 and _entry_names(entries[int(path[1])], name):
+                where = f"{display(document.path)}:{mark.line}:{mark.column}"
+    return ConfigError.one(
+        f"{group}={name}: no such {group or 'config'}", where=where, reason="unknown-option", hint=_hint(name, known)
+    )
+
+
+def _entry_names(entry: object, name: str) -> bool:
+    return entry == name or (isinstance(entry, dict) and name in entry.values())
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
 
 
 def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
@@ -176,9 +213,8 @@ def _check_option(override: Override, known: list[str]) -> None:
         what = f"override {override.input_line!r}: group {group!r} takes the name of one option"
         raise ConfigError.one(what, reason="bad-option", hint=f"one of {', '.join(known)}")
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        hint += f" (a new one is a file conf/{group}/{name}.yaml)" if name.isidentifier() else ""
+        hint = _hint(name, known)
+        hint += f" (your own: {group}/{name}.yaml in a folder given by --config-dir)" if name.isidentifier() else ""
         raise ConfigError.one(f"{group}={name}: no such {group}", reason="unknown-option", hint=hint)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
@@ -41,15 +42,27 @@ def resolve(overrides: Sequence[str], *, dirs: Sequence[Path]) -> Spec:
     return spec
 
 
-def resolve_many(overrides: Sequence[str], *, dirs: Sequence[Path]) -> tuple[Spec, ...]:
-    """Every Spec of a sweep, in the sweep's order. Raises ConfigError with the problems of all of them."""
-    specs: list[Spec] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """One spec of a sweep, and the overrides by which it differs from the others."""
+
+    label: str
+    spec: Spec
+
+
+def resolve_many(overrides: Sequence[str], *, dirs: Sequence[Path]) -> tuple[Swept, ...]:
+    """Every spec of a sweep, in the sweep's order. Raises ConfigError with the problems of all of them."""
+    swept: list[Swept] = []
     found: list[Problem] = []
-    for batch in compose.sweep(overrides, config_dirs=dirs):
+    batches = compose.sweep(overrides, config_dirs=dirs)
+    shared = set.intersection(*map(set, batches)) if len(batches) > 1 else set()
+    for batch in batches:
         try:
-            specs.append(resolve(batch, dirs=dirs))
+            spec = resolve(batch, dirs=dirs)
         except ConfigError as error:
             found.extend(error.problems)
+        else:
+            swept.append(Swept(label=" ".join(o for o in batch if o not in shared) or spec.name, spec=spec))
     if found:
         raise ConfigError(list(dict.fromkeys(found)))
-    return tuple(specs)
+    return tuple(swept)

@@ -18,16 +18,21 @@ Rule = Callable[[Spec], Found]
 
 def problems(spec: Spec, composition: Composition) -> list[Problem]:
     """Every rule that the spec breaks, at the place where the value was written."""
-    return [
-        Problem(
-            where=composition.locate(path),
-            what=f"{'.'.join(map(str, path))}: {what}",
-            reason=reason,
-            hint=hint,
-        )
+    broken = [
+        Problem(where=composition.locate(path), what=f"{'.'.join(map(str, path))}: {what}", reason=reason, hint=hint)
         for rule in RULES
         for path, what, reason, hint in rule(spec)
     ]
+    return [*_engine_not_chosen(spec, composition), *broken]
+
+
+def _engine_not_chosen(spec: Spec, composition: Composition) -> list[Problem]:
+    """A model that names no engine would be simulated by the root default, and pass for ever."""
+    if not spec.simulated or composition.chooses("engine"):
+        return []
+    what = f"model={composition.choices['model']} names no engine, and would only be simulated"
+    hint = "add `- override /engine: vllm` to its defaults, or say engine=sim"
+    return [Problem(where=composition.locate(()), what=what, reason="engine-not-chosen", hint=hint)]
 
 
 def fp4_needs_blackwell(spec: Spec) -> Found:
@@ -162,6 +167,13 @@ def gate_is_complete(spec: Spec) -> Found:
         if gate.alpha is None and gate.sigmas is None and gate.budget is None:
             hint = "set gate.alpha, gate.sigmas or gate.budget"
             yield ("gate", "alpha"), "an exact_binomial gate needs a false-alarm rate", "missing-key", hint
+    if gate.alpha is not None and gate.sigmas is not None:
+        what = "alpha and sigmas both ask for a threshold"
+        yield ("gate", "sigmas"), what, "two-thresholds", "set one of them to null"
+    if gate.method is Method.STATIC_FLOOR and (gate.alpha is not None or gate.sigmas is not None):
+        key = "alpha" if gate.alpha is not None else "sigmas"
+        what = "a static_floor gate does not use it"
+        yield ("gate", key), what, "inert-key", "use gate=exact_binomial with gate.observed, or drop it"
     if gate.observed is not None and gate.observed.correct > gate.observed.n:
         what = f"{gate.observed.correct} correct of {gate.observed.n}"
         yield ("gate", "observed", "correct"), what, "out-of-range", "correct is at most n"

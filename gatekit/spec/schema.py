@@ -127,6 +127,8 @@ def _wrong_type(error: ValidationError, value: str) -> tuple[str, str, str]:
     hint = ""
     if "array" in wanted and isinstance(error.instance, str):
         hint = "write it as a list, one item per argument: it is never passed to a shell"
+    elif "object" in wanted:
+        hint = _schema_of(error).get("description", "")
     return f"expected {names}, got {value}", "wrong-type", hint
 
 
@@ -138,7 +140,7 @@ def _out_of_range(error: ValidationError, value: str) -> tuple[str, str, str]:
     text = hint.format(low, high)
     if (low, high) == (0, 1):
         text = "fractions between 0 and 1"
-        if isinstance(error.instance, (int, float)) and 1 < error.instance <= 100:
+        if isinstance(error.instance, (int, float)) and 2 <= error.instance <= 100:
             text += f"; did you mean {error.instance / 100:.2f}?"
     return f"{value} is out of range", "out-of-range", text
 

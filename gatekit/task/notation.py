@@ -101,7 +101,7 @@ def _quotient(match: re.Match[str]) -> str:
     """`a/b` of two plain numbers; of anything else a word that no part of it can be read from."""
     over, under = (match[1] or match[3]).strip(), (match[2] or match[4]).strip()
     if re.fullmatch(r"-?[\d.,\u202f]+", over) and re.fullmatch(r"[\d.,\u202f]+", under):
-        # after a sign the number must follow at once: "-\\frac{3}{4}"
-        attached = match.string[match.start() - 1 : match.start()] in ("-", "$")
+        # a sign or the whole part of a mixed number stands right before it: "-\\frac{3}{4}", "3 \\frac{1}{2}"
+        attached = match.string[match.start() - 1 : match.start()] in ("-", "$", " ")
         return f"{'' if attached else ' '}{over}/{under}"
     return " nan "

@@ -177,6 +177,32 @@ def test_a_reader_that_goes_away_keeps_the_verdict(tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "err").read_text()
 
 
+@pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), (">/dev/full", 3), ("2>&-", 0), ("<&- >&- 2>&-", 0)])
+def test_a_stdout_that_cannot_be_written(tmp_path: Path, redirection: str, code: int) -> None:
+    """A closed descriptor changes nothing; a verdict that nobody can read because the disk is full is no PASS."""
+    command = f"{sys.executable} -m gatekit {' '.join(QUICK)} {redirection}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_stdout_keeps_a_fail(tmp_path: Path) -> None:
+    """A regression stays a regression when its explanation cannot be written."""
+    command = f"{sys.executable} -m gatekit {' '.join(QUICK)} engine.accuracy=0.5 >/dev/full"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 1
+
+
+def test_a_taken_run_id_is_wrong_input(tmp_path: Path) -> None:
+    """A run id that exists is refused before anything starts, and the first run is untouched."""
+    first = gatekit(tmp_path, *QUICK, "--run-id", "night", "--json")
+    before = (tmp_path / first.data["record"]).read_bytes()
+    second = gatekit(tmp_path, *QUICK, "--run-id", "night")
+    assert second.code == 2
+    assert "starting engine" not in second.err
+    assert (tmp_path / first.data["record"]).read_bytes() == before
+
+
 def test_a_storage_that_fails_is_not_a_verdict(tmp_path: Path) -> None:
     """A history folder that cannot be made is found before any server is started."""
     (tmp_path / ".gatekit").write_text("a file\n")

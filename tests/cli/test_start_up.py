@@ -73,6 +73,12 @@ def test_plan_runs_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_options_may_come_first(tmp_path: Path) -> None:
+    """An option before the command means the same as after it."""
+    assert gatekit(tmp_path, "--json", "plan", "task.n=7").data["task"]["n"] == 7
+    assert gatekit(tmp_path, "--config-dir", str(tmp_path), "plan", "task.n=7").code == 0
+
+
 def test_plan_as_json(tmp_path: Path) -> None:
     """`plan --json` is one document; a sweep is a list of them."""
     assert gatekit(tmp_path, "plan", "--json").data["engine"]["kind"] == "sim"

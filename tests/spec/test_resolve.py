@@ -148,6 +148,9 @@ def test_wrong_overrides(override: str, words: list[str]) -> None:
         (("gate.observed={correct: 11, n: 10}",), "out-of-range"),
         (("~gate.observed",), "missing-key"),
         (("gate.budget=null",), "missing-key"),
+        (("gate.alpha=0.01", "gate.sigmas=2"), "two-thresholds"),
+        (("gate=static_floor", "gate.floor=0.9", "gate.alpha=0.01"), "inert-key"),
+        (("engine=external", "engine.base_url=http://a:1/v1/completions"), "base-url"),
     ],
 )
 def test_rules_between_groups(overrides: tuple[str, ...], reason: str) -> None:
@@ -179,6 +182,32 @@ def test_mistakes_in_a_file_are_shown_where_they_stand(tmp_path: Path) -> None:
     assert sorted(found) == ["4:3", "6:3", "7:15", "9:10"]
 
 
+def test_a_model_that_names_no_engine_is_not_simulated(tmp_path: Path) -> None:
+    """A forgotten engine is refused instead of being gated, and passing, on the bundled server for ever."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text("model: {name: ours, server_args: {}, server_env: {}}\n")
+    observed = "gate.observed={correct: 9, n: 10}"
+    (line,) = problems_of("model=ours", observed, extra=(str(tmp_path),))
+    assert "names no engine" in line
+    assert "ours.yaml" in line
+    assert spec_of("model=ours", observed, "engine=sim", extra=(str(tmp_path),)).simulated
+
+
+def test_a_defaults_list_that_asks_for_nothing_known(tmp_path: Path) -> None:
+    """A misspelt option in a defaults list is shown at its line, with the nearest name."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text("defaults:\n  - simulated\n  - override /engine: vlm\n")
+    (line,) = problems_of("model=ours", extra=(str(tmp_path),))
+    assert "ours.yaml:3:" in line
+    assert "vllm" in line
+
+
+def test_an_override_is_blamed_for_its_own_mistake() -> None:
+    """A mapping given on the command line is where its mistakes are shown."""
+    (line,) = problems_of("gate.observed={correct: 1400, n: 1319}")
+    assert line.startswith("override gate.observed=")
+
+
 def test_a_missing_config_folder_is_named() -> None:
     """A config folder that does not exist is refused instead of ignored."""
     with pytest.raises(ConfigError) as caught:
@@ -196,13 +225,15 @@ def test_config_path_variable(tmp_path: Path) -> None:
 
 def test_sweep() -> None:
     """Hydra's sweep grammar gives every combination, in its order."""
-    specs = resolve_many(["engine.accuracy=0.9,0.8", "task.n=range(10,12)"], dirs=config_dirs([], {}))
-    assert [(spec.engine.accuracy, spec.task.n) for spec in specs] == [
+    sweep = ["engine.accuracy=0.9,0.8", "task.n=range(10,12)", "gate.alpha=0.01"]
+    swept = resolve_many(sweep, dirs=config_dirs([], {}))
+    assert [(one.spec.engine.accuracy, one.spec.task.n) for one in swept] == [
         (0.9, 10),
         (0.9, 11),
         (0.8, 10),
         (0.8, 11),
     ]
+    assert [one.label for one in swept][:2] == ["engine.accuracy=0.9 task.n=10", "engine.accuracy=0.9 task.n=11"]
 
 
 def test_sweep_reports_all_its_problems() -> None:
