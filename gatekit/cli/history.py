@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("--spec", metavar="S", help="only runs of this spec")
     showing = commands.add_parser("show", help="one run's verdict, explained")
     showing.add_argument("run", metavar="RUN", help="run id, or a beginning that only one run has")
+    showing.add_argument("--wrong", action="store_true", help="the questions that were not answered right")
     rebuilding = commands.add_parser("rebuild", help="index every record file")
     for command in (listing, showing):
         command.add_argument("--json", action="store_true", help="print one JSON document")
@@ -80,9 +81,14 @@ def _show(options: argparse.Namespace, stdout: TextIO) -> ExitCode:
     if options.json:
         _write_json(stored.plain, stdout)
         return ExitCode.PASS
+    if options.wrong:
+        from gatekit.report.wrong import wrong_answers
+
+        stdout.write(wrong_answers(stored.record))
+        return ExitCode.PASS
     from gatekit.report.terminal import explain
 
-    stdout.write(explain(stored.record).rstrip("\n") + "\n")
+    stdout.write(explain(stored.record, stored_at=str(stored.path)).rstrip("\n") + "\n")
     return ExitCode.PASS
 
 

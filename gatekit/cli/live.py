@@ -110,8 +110,8 @@ def progress_text(done: int, n: int, correct: int, lost: int) -> str:
 
 @contextmanager
 def _bar(stream: TextIO) -> Iterator[Bar]:
-    from rich.console import Console
     from rich import progress as rich_progress
+    from rich.console import Console
 
     columns = (
         rich_progress.TextColumn("{task.description}", markup=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
@@ -13,7 +14,7 @@ from types import FrameType
 from gatekit import __version__
 from gatekit.cli.arguments import HelpWanted
 from gatekit.cli.output import put, warn
-from gatekit.errors import ConfigError, ExitCode, GatekitError, Interrupted
+from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, Interrupted
 
 HELP = """\
 gatekit: is this build of an LLM inference server still accurate?
@@ -23,6 +24,9 @@ usage:
   python -m gatekit -m GROUP=A,B ...                 run several, one after another
   python -m gatekit plan [GROUP=OPTION] ...          print the resolved spec, run nothing
   python -m gatekit history list|show|rebuild        the runs so far
+  python -m gatekit explain RUN                      how a verdict follows from its record
+  python -m gatekit power --p0 P [--n N] ...         what n questions can notice
+  python -m gatekit audit [GROUP=OPTION] ...         what the thresholds of the configs really do
 
 examples:
   python -m gatekit                                  the default: a simulated model, no GPU, no network
@@ -43,6 +47,8 @@ groups: model, hw, engine, protocol, task, gate, history
 exit codes: 0 PASS, 1 FAIL (a measured regression), 2 wrong input, 3 INFRA, 4 INCONCLUSIVE,
   70 a bug in gatekit, 130 and 143 interrupted
 """
+
+_VALUED_OPTIONS = ("--config-dir", "--run-id", "--dir")
 
 Command = Callable[[Sequence[str]], ExitCode]
 
@@ -71,7 +77,8 @@ def say_error(error: GatekitError, code: ExitCode, *, as_json: bool) -> None:
     if as_json:
         from gatekit.report.summary import summarise_error
 
-        put(json.dumps(summarise_error(error, code)))
+        with contextlib.suppress(InfraError):
+            put(json.dumps(summarise_error(error, code)))
     for line in error.lines():
         warn(line)
 
@@ -87,19 +94,37 @@ def _run(arguments: Sequence[str]) -> ExitCode:
 
 def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The command's name and what follows it; a line that starts with an override or option is a run."""
-    first = arguments[0] if arguments else ""
-    if first in _commands():
-        return first, arguments[1:]
-    if not first or first.startswith(("-", "+", "~")) or "=" in first:
+    index = _first_word(arguments)
+    if index is None:
         return "run", arguments
+    first = arguments[index]
+    if first in _commands():
+        return first, [*arguments[:index], *arguments[index + 1 :]]
     known = list(_commands())
     near = difflib.get_close_matches(first, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"commands are {', '.join(known)}; overrides are KEY=VALUE"
     raise ConfigError.one(f"unknown command {first!r}", reason="unknown-command", hint=hint)
 
 
+def _first_word(arguments: Sequence[str]) -> int | None:
+    """Where the first argument stands that is neither an option, an option's value nor an override."""
+    is_value = False
+    for index, argument in enumerate(arguments):
+        if not is_value and not argument.startswith(("-", "+", "~")) and "=" not in argument:
+            return index
+        is_value = argument in _VALUED_OPTIONS
+    return None
+
+
 def _commands() -> dict[str, Command]:
-    return {"run": _gate, "plan": _plan, "history": _history}
+    return {
+        "run": _gate,
+        "plan": _plan,
+        "history": _history,
+        "explain": _explain,
+        "power": _power,
+        "audit": _audit,
+    }
 
 
 def _gate(arguments: Sequence[str]) -> ExitCode:
@@ -118,6 +143,24 @@ def _history(arguments: Sequence[str]) -> ExitCode:
     from gatekit.cli.history import run
 
     return run(arguments, stdout=sys.stdout)
+
+
+def _explain(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.explain import run
+
+    return run(arguments)
+
+
+def _power(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.power import run
+
+    return run(arguments)
+
+
+def _audit(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.audit import run
+
+    return run(arguments, environ=os.environ)
 
 
 def _unwind_on_termination() -> None:

@@ -1,65 +1,139 @@
-"""The verdict of one run: a pure function of the spec and the counts."""
+"""The verdict of one run: a pure function of the spec, the answers, and the earlier runs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gatekit.gate import reasons
-from gatekit.gate.case import Case
-from gatekit.gate.enough import enough
+from gatekit.gate.churn import churn
+from gatekit.gate.criterion import Criterion, criterion, is_mismatched
+from gatekit.gate.early_stop import EarlyTest, early_outcome, early_test
 from gatekit.gate.reasons import Reason
-from gatekit.gate.rule import rule
-from gatekit.records.answers import Counts
+from gatekit.gate.rung import Shortage
+from gatekit.gate.strata import Statuses, sorter
+from gatekit.gate.trial import Trial, is_over_lost
+from gatekit.gate.wording import p_value
+from gatekit.records.answers import Counts, tally
+from gatekit.records.past import Past
 from gatekit.records.spec import Spec
-from gatekit.records.verdict import Interval, Outcome, Verdict
+from gatekit.records.verdict import Churn, Interval, Outcome, Verdict
 from gatekit.stats.interval import wilson
-from gatekit.stats.missing import agreed_outcome, missing_bounds
+from gatekit.stats.missing import missing_bounds
 
 _CONFIDENCE = 0.95
+TRUNCATION = "truncation"
 
 
-def decide(spec: Spec, counts: Counts) -> Verdict:
+def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
     """PASS, FAIL, INFRA or INCONCLUSIVE for one run, with the rule, the interval and the reason in numbers.
 
-    In this order: another protocol than the gate was measured under; lost answers, two-sided; truncation; too
-    few questions; the counts. Raises ConfigError as `gatekit.gate.rule.rule` does.
+    `statuses` has one entry per planned question, in asking order: None for one that was not asked. In this
+    order: no question at all; too short a history; another protocol than a typed number was measured under; lost
+    and unasked answers, two-sided, or the gate's sequential test where the run was cut short; truncation; too few
+    questions; the test. Raises ConfigError as
+    `gatekit.gate.rule.rule` does, and ValueError when an earlier run answered other questions.
     """
-    early = reasons.mismatch(spec, counts) or reasons.no_questions(counts)
-    case = None if early else _case(spec, counts)
-    outcome, reason = _judge(case) if case else (Outcome.INCONCLUSIVE, early)
-    assert reason is not None
+    counts = tally(statuses)
+    found = criterion(spec, counts.n, past) if counts.n else None
+    if found is None:
+        judged = _Judged(outcome=Outcome.INCONCLUSIVE, reason=reasons.no_questions())
+    elif isinstance(found, Shortage):
+        judged = _short(spec, counts, found)
+    else:
+        judged = _judged(spec, statuses, counts, found, past)
     return Verdict(
-        outcome=outcome,
-        reason_code=reason.code,
-        reason=reason.text,
-        hint=reason.hint,
-        rule=case.rule if case else None,
+        outcome=judged.outcome,
+        reason_code=judged.reason.code,
+        reason=judged.reason.text,
+        hint=judged.reason.hint,
+        rule=judged.trial.rule if judged.trial else None,
         interval=_interval(counts),
-        warnings=(*_standing_warnings(spec), *(_truncation_warning(case, outcome) if case else ())),
+        warnings=(*_standing_warnings(spec), *_churn_warning(judged)),
+        p_value=_p_value(judged),
+        churn=judged.churn,
+        cause=TRUNCATION if judged.reason.code == TRUNCATION else None,
     )
 
 
-def _case(spec: Spec, counts: Counts) -> Case:
-    gate, n = spec.gate, counts.n
-    return Case(gate=gate, counts=counts, rule=rule(gate, n), enough=enough(gate, n))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    outcome: Outcome
+    reason: Reason
+    trial: Trial | None = None
+    churn: Churn | None = None
 
 
-def _judge(case: Case) -> tuple[Outcome, Reason]:
-    agreed = agreed_outcome(missing_bounds(case.counts.correct, case.counts.lost), case.outcome)
-    if agreed is None:
-        return Outcome.INFRA, reasons.lost_decide(case)
+def _short(spec: Spec, counts: Counts, shortage: Shortage) -> _Judged:
+    """Without history there is no verdict; a run that lost too much cannot become history either."""
+    if is_over_lost(spec.gate, counts):
+        return _Judged(outcome=Outcome.INFRA, reason=reasons.too_many_lost(spec.gate, counts))
+    return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reasons.too_short(shortage, spec.gate))
+
+
+def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, past: Past) -> _Judged:
+    strata = sorter(found.before, len(found.runs))(statuses)
+    trial = Trial(gate=spec.gate, counts=counts, strata=strata, criterion=found)
+    if is_mismatched(spec, counts.n, found):
+        reason = reasons.mismatch(spec, counts)
+        assert reason is not None
+        return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reason, trial=None)
+    changed = churn(found.runs, statuses)
+    outcome, reason = _sequential(spec, trial, statuses, past) or _outcome(trial, changed)
+    return _Judged(outcome=outcome, reason=reason, trial=trial, churn=changed)
+
+
+def sequential_test(spec: Spec, n: int, past: Past) -> EarlyTest | None:
+    """The gate's sequential test of n questions; None where the gate has none, or no rule yet to take it from."""
+    found = criterion(spec, n, past) if n else None
+    if found is None or isinstance(found, Shortage):
+        return None
+    return early_test(spec, n, found.rule, past)
+
+
+def _sequential(spec: Spec, trial: Trial, statuses: Statuses, past: Past) -> tuple[Outcome, Reason] | None:
+    """What the gate's sequential test says of a run that was cut short; None where its verdict is certain anyway.
+
+    It may pass only what the floor and the limits for lost and truncated answers let pass.
+    """
+    counts = trial.counts
+    if not counts.unasked or trial.agreed() is not None:
+        return None
+    early = early_test(spec, counts.n, trial.rule, past)
+    if early is None or early.test is None:
+        return None
+    outcome = early_outcome(early.test, statuses)
+    if outcome is Outcome.FAIL or (outcome is Outcome.PASS and trial.allows_pass):
+        return outcome, reasons.sequential(trial, outcome, early.method)
+    return None
+
+
+def _outcome(trial: Trial, changed: Churn | None) -> tuple[Outcome, Reason]:
+    agreed = trial.agreed()
+    if agreed is None and trial.counts.unasked:
+        return Outcome.INCONCLUSIVE, reasons.unasked_decide(trial)
+    if agreed is None and (trial.is_drop or not trial.is_over_lost):
+        return Outcome.INFRA, reasons.lost_decide(trial)
     if agreed is Outcome.FAIL:
-        return agreed, reasons.failed(case)
-    if case.is_over_lost:
-        return Outcome.INFRA, reasons.too_many_lost(case)
+        return agreed, reasons.failed(trial, changed)
+    if agreed is None or trial.is_over_lost:
+        return Outcome.INFRA, reasons.too_many_lost(trial.gate, trial.counts)
     if agreed is Outcome.PASS:
-        return agreed, reasons.passed(case)
-    return Outcome.INCONCLUSIVE, reasons.inconclusive(case)
+        return agreed, reasons.passed(trial, changed)
+    return Outcome.INCONCLUSIVE, reasons.inconclusive(trial)
+
+
+def _p_value(judged: _Judged) -> float | None:
+    """With open questions: the largest one for a FAIL, which it stands in spite of, else the smallest."""
+    if judged.trial is None:
+        return None
+    return judged.trial.p_value(open_=judged.outcome is Outcome.FAIL)
 
 
 def _interval(counts: Counts) -> Interval | None:
-    """Wilson at 95 %: from the low end if all lost answers were wrong to the high end if all were right."""
+    """Wilson at 95 %: from the low end if all open questions were wrong to the high end if all were right."""
     if counts.n == 0:
         return None
-    bounds = missing_bounds(counts.correct, counts.lost)
+    bounds = missing_bounds(counts.correct, counts.lost + counts.unasked)
     low = wilson(bounds.worst, counts.n, _CONFIDENCE).low
     high = wilson(bounds.best, counts.n, _CONFIDENCE).high
     return Interval(low=low, high=high, confidence=_CONFIDENCE)
@@ -75,9 +149,14 @@ def _standing_warnings(spec: Spec) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _truncation_warning(case: Case, outcome: Outcome) -> tuple[str, ...]:
-    cut = case.counts.truncated
-    if outcome is not Outcome.FAIL or case.counts.correct + cut < case.rule.k_reject:
+def _churn_warning(judged: _Judged) -> tuple[str, ...]:
+    """Damage that turns as many answers right as wrong leaves the accuracy as it was."""
+    changed, trial = judged.churn, judged.trial
+    if trial is None or changed is None or changed.p_value is None or judged.outcome is Outcome.FAIL:
         return ()
-    what = "1 answer was" if cut == 1 else f"{cut} answers were"
-    return (f"truncation alone may explain the FAIL: {what} cut off; raise protocol.max_tokens and run again",)
+    alpha = trial.rule.alpha
+    if alpha is None or changed.p_value > alpha:
+        return ()
+    both = f"{changed.right_to_wrong} right to wrong and {changed.wrong_to_right} wrong to right"
+    what = f"churn: {both} since run {changed.run_id}, more than between earlier runs (p {p_value(changed.p_value)})"
+    return (f"{what}: the numerics changed although the accuracy did not",)

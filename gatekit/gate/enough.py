@@ -58,13 +58,18 @@ def n_to_decide(gate: Gate, n: int, alpha: float | None) -> int | None:
     return None if size is None else size.n
 
 
+def can_fail(n: int, guarded: Fraction, k_reject: int) -> bool:
+    """Whether a rule can fail, and zero right answers would be surprising in a model at the guarded accuracy."""
+    return k_reject > 0 and lower_tail_at_most(1, n, guarded, _SURPRISING)
+
+
 def margin(gate: Gate) -> float:
     """The drop that a PASS must be able to exclude."""
     return DEFAULT_DELTA if gate.delta is None else gate.delta
 
 
 def _can_fail(found: Thresholds, n: int) -> bool:
-    return found.k_reject > 0 and lower_tail_at_most(1, n, found.guarded, _SURPRISING)
+    return can_fail(n, found.guarded, found.k_reject)
 
 
 def _can_pass(gate: Gate, n: int) -> bool:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gatekit.gate.case import Case
+from gatekit.gate.criterion import mismatches
 from gatekit.gate.enough import margin, n_to_decide, n_to_fail, n_to_pass
-from gatekit.gate.wording import bare_percent, points, seen
+from gatekit.gate.exchangeable import HARDWARE
+from gatekit.gate.rung import Shortage
+from gatekit.gate.trial import Trial
+from gatekit.gate.wording import bare_percent, p_value, percent, points, seen
 from gatekit.records.answers import Counts
-from gatekit.records.spec import Spec
+from gatekit.records.spec import EarlyStop, Gate, Method, Spec
+from gatekit.records.verdict import Churn, Outcome
 
 _MEND = "mend what the failures of the lost questions name, then run again"
+_READ = "see the wrong answers: gatekit history show RUN --wrong"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A stable kebab-case code, one sentence, and what to do next (empty when there is nothing to do)."""
+    """A stable kebab-trial code, one sentence, and what to do next (empty when there is nothing to do)."""
 
     code: str
     text: str
@@ -24,16 +30,7 @@ class Reason:
 
 def mismatch(spec: Spec, counts: Counts) -> Reason | None:
     """Where the run differs from the protocol its gate was measured under; None where it does not."""
-    measured, protocol = spec.gate.measured_under, spec.protocol
-    if measured is None:
-        return None
-    pairs = (
-        ("api", measured.api, protocol.api),
-        ("shots", measured.shots, protocol.shots),
-        ("max_tokens", measured.max_tokens, protocol.max_tokens),
-        ("n", measured.n, counts.n),
-    )
-    other = [f"{name}={was} (this run: {now})" for name, was, now in pairs if was is not None and was != now]
+    other = mismatches(spec, counts.n)
     if not other:
         return None
     return Reason(
@@ -43,61 +40,115 @@ def mismatch(spec: Spec, counts: Counts) -> Reason | None:
     )
 
 
-def no_questions(counts: Counts) -> Reason | None:
-    """Nothing was asked; None where something was."""
-    if counts.n > 0:
-        return None
+def no_questions() -> Reason:
+    """Nothing was asked."""
     hint = "set task.n to at least 1, or leave it out to ask all"
     return Reason(code="no-questions", text="no question was asked", hint=hint)
 
 
-def passed(case: Case) -> Reason:
-    """Enough right answers."""
-    return Reason(code="at-or-above-threshold", text=f"{_seen(case)}, {_needed(case)}{_lost_aside(case)}")
-
-
-def failed(case: Case) -> Reason:
-    """Too few right answers."""
-    needed = f"at least {case.rule.k_reject} needed"
-    aside = "" if case.k_pass == case.rule.k_reject else f" not to fail ({case.k_pass} to pass)"
+def too_short(shortage: Shortage, gate: Gate) -> Reason:
+    """Fewer comparable runs than the method needs; which ones were left out, and why."""
+    what = "1 comparable run" if shortage.have == 1 else f"{shortage.have} comparable runs"
+    if shortage.per_question:
+        what += " with answers per question"
+    need = f"need {shortage.need}" + (" of different builds" if shortage.need > 1 else "")
+    method = "" if shortage.method is Method.AUTO else f"{shortage.method.value}: "
+    left_out = f"; left out: {listed(shortage.excluded)}" if shortage.excluded else ""
     return Reason(
-        code="below-threshold",
-        text=f"{_seen(case)}, {needed}{aside}{_lost_aside(case)}",
-        hint="read the wrong answers in the record, beside those of the last run that passed",
+        code="history-too-short",
+        text=f"{method}{what}, {need}{left_out}",
+        hint=_more_history(shortage, gate),
     )
 
 
-def lost_decide(case: Case) -> Reason:
+def listed(excluded: Mapping[str, int]) -> str:
+    """Numbers of runs with their reasons, most first.
+
+    >>> listed({"INFRA": 1, "hardware h200": 3})
+    '3 hardware h200, 1 INFRA'
+    """
+    ranked = sorted(excluded.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{number} {why}" for why, number in ranked)
+
+
+def _more_history(shortage: Shortage, gate: Gate) -> str:
+    other = sorted(why.removeprefix(HARDWARE) for why in shortage.excluded if why.startswith(HARDWARE))
+    if other:
+        return f"gate.exchangeable_hardware=[{','.join(other)}] pools their runs, where that hardware changes no answer"
+    if shortage.need > 1:
+        return f"this run counts from now on: run other builds too, or choose gate=auto instead of {gate.method.value}"
+    return "this run counts from now on; for a verdict at once set gate.observed to what a healthy build scored"
+
+
+def passed(trial: Trial, changed: Churn | None) -> Reason:
+    """Enough right answers, or no surprising pattern of wrong ones."""
+    text = f"{_seen(trial)}, {_judged_by(trial, changed, is_drop=False)}{_open_aside(trial)}"
+    return Reason(code="at-or-above-threshold", text=text)
+
+
+def failed(trial: Trial, changed: Churn | None) -> Reason:
+    """Too few right answers, by the test or by the floor; or so few only because of answers that were cut off."""
+    if trial.is_floor_alone:
+        floor = f"gate.floor needs at least {trial.criterion.floor}"
+        return Reason(code="below-floor", text=f"{_seen(trial)}, {floor}{_open_aside(trial)}", hint=_READ)
+    text = f"{_seen(trial)}, {_judged_by(trial, changed, is_drop=True)}{_open_aside(trial)}"
+    if not trial.is_explained_by_truncation:
+        return Reason(code="below-threshold", text=text, hint=_READ)
+    cut = trial.counts.truncated
+    what = "1 truncated answer" if cut == 1 else f"{cut} truncated answers"
+    return Reason(
+        code="truncation",
+        text=f"{text}; {what} alone may explain it",
+        hint="raise protocol.max_tokens and run again: answers were cut off",
+    )
+
+
+def sequential(trial: Trial, outcome: Outcome, method: EarlyStop) -> Reason:
+    """The sequential test crossed a boundary before every question was asked."""
+    alpha, beta = trial.rule.alpha, trial.gate.beta
+    if outcome is Outcome.FAIL:
+        rate = "" if alpha is None else f" (false alarms at most {percent(alpha)})"
+        return Reason(code="sequential-fail", text=f"{_seen(trial)}: {method.value} finds a drop{rate}", hint=_READ)
+    drop = points(margin(trial.gate))
+    text = f"{_seen(trial)}: {method.value} excludes a drop of {drop} (missed at most {percent(beta)})"
+    return Reason(code="sequential-pass", text=text)
+
+
+def lost_decide(trial: Trial) -> Reason:
     """The verdict hangs on the lost answers."""
-    counts = case.counts
-    reach = f"{counts.correct} to {counts.correct + counts.lost} correct, {_needed(case)}"
-    text = f"{counts.lost} of {counts.n} answers were lost and decide the verdict: {reach}"
+    text = f"{trial.counts.lost} of {trial.counts.n} answers were lost and decide the verdict: {_reach(trial)}"
     return Reason(code="lost-answers-decide", text=text, hint=_MEND)
 
 
-def too_many_lost(case: Case) -> Reason:
+def unasked_decide(trial: Trial) -> Reason:
+    """The run stopped before its verdict was certain."""
+    text = (
+        f"{trial.counts.unasked} of {trial.counts.n} questions were not asked and decide the verdict: {_reach(trial)}"
+    )
+    return Reason(code="unasked-answers-decide", text=text, hint="run again and let it ask every question")
+
+
+def too_many_lost(gate: Gate, counts: Counts) -> Reason:
     """More answers were lost than the gate allows."""
-    counts = case.counts
-    share, limit = bare_percent(counts.lost / counts.n), bare_percent(case.gate.max_lost_share)
+    share, limit = bare_percent(counts.lost / counts.n), bare_percent(gate.max_lost_share)
     text = f"{share} of the answers lost ({counts.lost} of {counts.n}), limit {limit}"
     return Reason(code="too-many-lost", text=text, hint=_MEND)
 
 
-def inconclusive(case: Case) -> Reason:
+def inconclusive(trial: Trial) -> Reason:
     """Which of truncation, too few questions, or the zone between the two counts leaves the run undecided."""
-    correct = case.counts.correct
-    if case.is_over_truncated:
-        return _too_many_truncated(case)
-    if correct < case.rule.k_reject:
-        return _too_small(case, "FAIL", n_to_fail(case.gate))
-    if correct >= case.k_pass or case.k_pass > case.counts.n:
-        return _too_small(case, "PASS", n_to_pass(case.gate))
-    return _between(case)
+    if trial.is_over_truncated:
+        return _too_many_truncated(trial)
+    if trial.is_drop:
+        return _too_small(trial, "FAIL", n_to_fail(trial.criterion.planning))
+    if not trial.criterion.enough.can_pass:
+        return _too_small(trial, "PASS", n_to_pass(trial.criterion.planning))
+    return _between(trial)
 
 
-def _too_many_truncated(case: Case) -> Reason:
-    counts = case.counts
-    share, limit = bare_percent(counts.truncated / counts.n), bare_percent(case.gate.max_truncated_share)
+def _too_many_truncated(trial: Trial) -> Reason:
+    counts = trial.counts
+    share, limit = bare_percent(counts.truncated / counts.n), bare_percent(trial.gate.max_truncated_share)
     return Reason(
         code="too-many-truncated",
         text=f"{share} truncated, limit {limit}: raise protocol.max_tokens",
@@ -105,39 +156,78 @@ def _too_many_truncated(case: Case) -> Reason:
     )
 
 
-def _too_small(case: Case, verdict: str, needed: int | None) -> Reason:
-    n, name = case.counts.n, case.gate.name
-    if needed is None:
-        never = "can never FAIL" if case.rule.k_reject <= 0 else f"can never give a {verdict}"
-        text = f"{_seen(case)}, but gate {name} {never}, whatever the number of questions"
+def _too_small(trial: Trial, verdict: str, needed: int | None) -> Reason:
+    n, name = trial.counts.n, trial.gate.name
+    if needed is None or needed <= n:
+        never = "can never FAIL" if trial.rule.k_reject <= 0 else f"can never give a {verdict}"
+        reach = "whatever the number of questions" if needed is None else f"at {n} questions with this history"
+        text = f"{_seen(trial)}, but gate {name} {never}, {reach}"
         return Reason(code="gate-cannot-decide", text=text, hint="change gate.floor, gate.tolerance or gate.delta")
     few = "1 question is too few" if n == 1 else f"{n} questions are too few"
-    limit = f"a margin of {points(margin(case.gate))} needs at least {needed}"
-    text = f"{_seen(case)}, but {few} for a {verdict}: {limit}"
+    limit = f"a margin of {points(margin(trial.gate))} needs at least {needed}"
+    text = f"{_seen(trial)}, but {few} for a {verdict}: {limit}"
     return Reason(code="too-small", text=text, hint=f"set task.n to {needed} or more")
 
 
-def _between(case: Case) -> Reason:
-    zone = f"under {case.rule.k_reject} is a FAIL, {case.k_pass} or more a PASS"
-    alpha = case.rule.alpha if case.rule.alpha is not None else case.rule.realised_alpha
-    needed = n_to_decide(case.gate, case.rule.n, alpha)
+def _between(trial: Trial) -> Reason:
+    zone = f"under {trial.rule.k_reject} is a FAIL, {trial.k_pass} or more a PASS"
+    if trial.rule.by_p_value:
+        zone = f"no drop by its p-value, but a PASS takes {trial.k_pass} or more"
+    alpha = trial.rule.alpha if trial.rule.alpha is not None else trial.rule.realised_alpha
+    needed = n_to_decide(trial.criterion.planning, trial.rule.n, alpha)
     more = "ask more questions" if needed is None else f"ask about {needed} questions"
     return Reason(
         code="between-thresholds",
-        text=f"{_seen(case)}: {zone}, and in between the run cannot tell",
+        text=f"{_seen(trial)}: {zone}, and in between the run cannot tell",
         hint=f"{more}, or accept a larger gate.delta",
     )
 
 
-def _needed(case: Case) -> str:
-    return f"at least {case.k_pass} needed"
+def _judged_by(trial: Trial, changed: Churn | None, *, is_drop: bool) -> str:
+    if trial.rule.by_p_value:
+        return _by_p_value(trial, changed, is_drop=is_drop)
+    if not is_drop or trial.k_pass == trial.rule.k_reject:
+        return _needed(trial)
+    return f"at least {trial.rule.k_reject} needed not to fail ({trial.k_pass} to pass)"
 
 
-def _seen(case: Case) -> str:
-    return seen(case.counts.correct, case.counts.n)
+def _by_p_value(trial: Trial, changed: Churn | None, *, is_drop: bool) -> str:
+    p, alpha = trial.p_value(open_=is_drop), trial.rule.alpha
+    assert p is not None
+    assert alpha is not None
+    side = "at or under" if is_drop else "over"
+    text = f"p {p_value(p)} is {side} alpha = {alpha:.3g}"
+    if changed is None:
+        return text
+    flips = f"{changed.right_to_wrong} turned wrong and {changed.wrong_to_right} right"
+    return f"{text} ({flips} since run {changed.run_id})"
 
 
-def _lost_aside(case: Case) -> str:
-    lost = case.counts.lost
-    what = "1 lost answer" if lost == 1 else f"{lost} lost answers"
-    return f"; {what} cannot change the verdict" if lost else ""
+def _reach(trial: Trial) -> str:
+    counts = trial.counts
+    if trial.allows_pass and not trial.is_drop and counts.truncated:
+        limit = bare_percent(trial.gate.max_truncated_share)
+        return f"cut off like {counts.truncated} others they would be over the limit of {limit}"
+    return f"{counts.correct} to {counts.correct + counts.lost + counts.unasked} correct, {_needed(trial)}"
+
+
+def _needed(trial: Trial) -> str:
+    return f"{'about' if trial.rule.by_p_value else 'at least'} {trial.k_pass} needed"
+
+
+def _seen(trial: Trial) -> str:
+    counts = trial.counts
+    if not counts.unasked:
+        return seen(counts.correct, counts.n)
+    asked = counts.n - counts.unasked
+    return f"{counts.correct} of the {asked} asked correct" if asked else "no question asked"
+
+
+def _open_aside(trial: Trial) -> str:
+    lost, unasked = trial.counts.lost, trial.counts.unasked
+    parts = []
+    if lost:
+        parts.append("1 lost answer" if lost == 1 else f"{lost} lost answers")
+    if unasked:
+        parts.append("1 unasked question" if unasked == 1 else f"{unasked} unasked questions")
+    return f"; {' and '.join(parts)} cannot change the verdict" if parts else ""

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import sqrt
 
 from gatekit.errors import ConfigError
+from gatekit.gate.alpha import no_alpha
 from gatekit.gate.wording import accuracy, percent, points
 from gatekit.records.spec import Gate, Method, Observed
 from gatekit.records.verdict import Rule
@@ -56,7 +57,11 @@ def rule(gate: Gate, n: int) -> Rule:
         sigmas=float(n * reference - k) / deviation if deviation else None,
         noticed_drop=drop,
         power=POWER,
-        notes=(*_warnings(found), *_notes(gate, n, found, reference), _blindness(found, n, reference, drop)),
+        notes=(
+            *zone_notes(k, found.k_accept),
+            *_notes(gate, n, found, reference),
+            _blindness(found, n, reference, drop),
+        ),
     )
 
 
@@ -71,12 +76,17 @@ def thresholds(gate: Gate, n: int) -> Thresholds:
         )
     if gate.method is Method.STATIC_FLOOR:
         return _floor_thresholds(gate, n)
-    p0 = observed_accuracy(_observed(gate))
+    p0 = observed_accuracy(stated_observed(gate))
     alpha, k_reject = _alpha_and_count(gate, n, p0)
     k_accept = None
     if gate.delta is not None:
         k_accept = accept_count(n, max(Fraction(0), p0 - exact(gate.delta)), gate.beta)
-    return Thresholds(guarded=p0, alpha=alpha, k_reject=k_reject, k_accept=k_accept)
+    return Thresholds(guarded=p0, alpha=alpha, k_reject=max(k_reject, binding_floor(gate, n)), k_accept=k_accept)
+
+
+def binding_floor(gate: Gate, n: int) -> int:
+    """The count that `gate.floor` less its tolerance asks for beside any method; 0 where no floor is set."""
+    return 0 if gate.floor is None else floor_count(gate.floor, gate.tolerance, n)
 
 
 def observed_accuracy(observed: Observed) -> Fraction:
@@ -102,14 +112,14 @@ def _floor_thresholds(gate: Gate, n: int) -> Thresholds:
             hint="set gate.floor to an accuracy between 0 and 1",
         )
     if gate.observed is not None:
-        _observed(gate)
+        stated_observed(gate)
     guarded = max(Fraction(0), exact(gate.floor) - exact(gate.tolerance))
     k_reject = floor_count(gate.floor, gate.tolerance, n)
     return Thresholds(guarded=guarded, alpha=None, k_reject=k_reject, k_accept=None)
 
 
-def _observed(gate: Gate) -> Observed:
-    """The gate's measurement, present and possible."""
+def stated_observed(gate: Gate) -> Observed:
+    """The gate's measurement. Raises ConfigError: `gate-needs-observed`, `gate-observed-impossible`."""
     if gate.observed is None:
         raise ConfigError.one(
             f"gate {gate.name}: method {gate.method.value} needs a measured accuracy",
@@ -136,28 +146,31 @@ def _alpha_and_count(gate: Gate, n: int, p0: Fraction) -> tuple[float | None, in
     if gate.budget is not None:
         alpha = alpha_from_budget(gate.budget.gates, gate.budget.nights)
         return alpha, reject_count(n, p0, alpha)
-    raise ConfigError.one(
-        f"gate {gate.name}: method {gate.method.value} needs a false-alarm rate",
-        reason="gate-needs-alpha",
-        where="gate.alpha",
-        hint="set one of gate.alpha, gate.sigmas and gate.budget",
-    )
+    raise no_alpha(gate)
 
 
 def _reference(gate: Gate, found: Thresholds) -> Fraction:
     """The healthy accuracy that the error rates refer to."""
     if gate.method is Method.STATIC_FLOOR and gate.observed is None:
         return exact(gate.floor or 0.0)
-    return observed_accuracy(_observed(gate)) if gate.observed is not None else found.guarded
+    return observed_accuracy(stated_observed(gate)) if gate.observed is not None else found.guarded
 
 
-def _warnings(found: Thresholds) -> tuple[str, ...]:
-    if found.k_reject <= 0:
+def zone_notes(k_reject: int, k_accept: int | None) -> tuple[str, ...]:
+    """The warning of a rule that can never fail, or that leaves counts between its two thresholds."""
+    if k_reject <= 0:
         return ("VACUOUS: k_reject is 0, so this gate can never fail",)
-    if found.k_accept is not None and found.k_accept > found.k_reject:
-        zone = f"{found.k_reject} to {found.k_accept - 1} correct give no verdict"
-        return (f"UNDERPOWERED: k_accept {found.k_accept} is above k_reject {found.k_reject}: {zone}",)
+    if k_accept is not None and k_accept > k_reject:
+        zone = f"{k_reject} to {k_accept - 1} correct give no verdict"
+        return (f"UNDERPOWERED: k_accept {k_accept} is above k_reject {k_reject}: {zone}",)
     return ()
+
+
+def floor_notes(gate: Gate, n: int) -> tuple[str, ...]:
+    """What a floor beside another method asks for."""
+    if gate.floor is None or gate.method is Method.STATIC_FLOOR:
+        return ()
+    return (f"gate.floor binds too: FAIL below {binding_floor(gate, n)} of {n}",)
 
 
 def _notes(gate: Gate, n: int, found: Thresholds, reference: Fraction) -> tuple[str, ...]:
@@ -171,7 +184,7 @@ def _notes(gate: Gate, n: int, found: Thresholds, reference: Fraction) -> tuple[
         notes.append("no measured accuracy is given: the error rates refer to the floor itself")
     else:
         notes.append(_measurement(gate.observed, reference))
-    return tuple(notes)
+    return (*floor_notes(gate, n), *notes)
 
 
 def _false_alarms(found: Thresholds, n: int) -> str:

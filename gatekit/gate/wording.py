@@ -18,6 +18,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
+def p_value(p: float) -> str:
+    """A p-value with its sign of equality, to be read after "p".
+
+    >>> p_value(0.34567), p_value(0.000137), p_value(0.0)
+    ('= 0.346', '= 0.000137', '< 0.000001')
+    """
+    return "< 0.000001" if p < _NEGLIGIBLE else f"= {p:.3g}"
+
+
 def points(drop: float) -> str:
     """A difference of accuracies in percentage points.
 

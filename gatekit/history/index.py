@@ -25,7 +25,7 @@ from sqlalchemy.pool import NullPool
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history.durable_files import disk_full, make_folder, storage_error
 from gatekit.history.records_folder import record_paths
-from gatekit.history.run_row import RunRow, run_row, storable
+from gatekit.history.run_row import RunRow, SeriesRow, run_row, storable
 from gatekit.records.run import RunRecord, record_to_plain
 from gatekit.records.verdict import Outcome
 
@@ -64,9 +64,12 @@ _runs = sa.Table(
     sa.Column("started_at", sa.Text, nullable=False),
     sa.Column("finished_at", sa.Text, nullable=False),
     sa.Column("path", sa.Text, nullable=False),
+    sa.Column("outcomes", sa.Text, nullable=False),
+    sa.Column("key_fields", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
 _ROW_COLUMNS = [_runs.c[field.name] for field in fields(RunRow)]
+_SERIES_COLUMNS = [_runs.c[field.name] for field in fields(SeriesRow)]
 
 # The insert trigger is for INSERT OR REPLACE, which removes the old row without firing a delete trigger.
 _INSERT_ONLY = (
@@ -97,7 +100,7 @@ def add(history_dir: Path, record: RunRecord, *, busy_timeout_s: float = BUSY_TI
     return add_row(history_dir, row, busy_timeout_s=busy_timeout_s)
 
 
-def add_row(history_dir: Path, row: RunRow, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:
+def add_row(history_dir: Path, row: SeriesRow, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> bool:
     """Put a row into the index, made if missing: True when it is new, False when the same was there.
 
     Raises InfraError when the run id is taken by another digest, when another process holds the lock for
@@ -159,6 +162,16 @@ def comparable(history_dir: Path, key: str, *, exclude_run_id: str | None = None
     if exclude_run_id is not None:
         query = query.where(_runs.c.run_id != storable(exclude_run_id))
     return _select_rows(history_dir, query.order_by(_runs.c.position))
+
+
+def series(history_dir: Path, *, key: str, model: str, exclude_run_id: str, limit: int) -> tuple[SeriesRow, ...]:
+    """The last runs of a model or under a key, whatever became of them, oldest first, without one of them."""
+    related = sa.or_(_runs.c.comparability_key == storable(key), _runs.c.model == storable(model))
+    query = sa.select(*_SERIES_COLUMNS).where(related, _runs.c.run_id != storable(exclude_run_id))
+    found = _select(history_dir, query.order_by(_runs.c.position.desc()).limit(limit))
+    names = [field.name for field in fields(SeriesRow)]
+    rows = (dict(zip(names, row, strict=True)) for row in reversed(found))
+    return tuple(SeriesRow(**{**row, "outcome": Outcome(row["outcome"])}) for row in rows)
 
 
 def count_by_key(history_dir: Path, spec_name: str) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gatekit.errors import InfraError
 from gatekit.history.records_folder import check_writable, read_stored, record_paths, write_record
-from gatekit.history.run_row import RunRow, run_row
+from gatekit.history.run_row import SeriesRow, run_row
 from gatekit.records.run import RunRecord
 
 
@@ -67,7 +67,7 @@ def rebuild(history_dir: Path) -> Rebuilt:
     return Rebuilt(added=added, known=known, problems=tuple(problems))
 
 
-def _rows(history_dir: Path) -> tuple[list[RunRow], list[str]]:
+def _rows(history_dir: Path) -> tuple[list[SeriesRow], list[str]]:
     rows, problems = [], []
     for path in record_paths(history_dir):
         try:

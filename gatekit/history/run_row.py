@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
+from gatekit.records.answers import Status, statuses
 from gatekit.records.run import RunRecord
 from gatekit.records.verdict import Outcome
 
@@ -41,11 +43,27 @@ class RunRow:
     path: str
 
 
-def run_row(record: RunRecord, digest: str) -> RunRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesRow(RunRow):
+    """A record in brief, with what a decision about a later run needs of it.
+
+    `outcomes` has one letter per planned question, in asking order: c(orrect), w(rong), n(o answer), t(runcated),
+    l(ost), and - where it was not asked. `key_fields` is the JSON of what the comparability key is made of.
+    """
+
+    outcomes: str
+    key_fields: str
+
+
+UNASKED = "-"
+LETTERS = {status: status.value[0] for status in Status}
+
+
+def run_row(record: RunRecord, digest: str) -> SeriesRow:
     """The row of a record whose content has this digest."""
     spec, served, counts = record.spec, record.served, record.counts
     build = served.build if served else None
-    return RunRow(
+    return SeriesRow(
         run_id=record.run_id,
         digest=digest,
         comparability_key=storable(record.comparability.key),
@@ -69,6 +87,8 @@ def run_row(record: RunRecord, digest: str) -> RunRow:
         started_at=storable(record.started_at),
         finished_at=storable(record.finished_at),
         path=f"runs/{record.run_id}/record.json",
+        outcomes=_outcomes(record),
+        key_fields=json.dumps(record.comparability.fields, sort_keys=True),
     )
 
 
@@ -77,7 +97,12 @@ def storable(text: str) -> str:
     return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
+def _outcomes(record: RunRecord) -> str:
+    found = statuses(record.observations, record.dataset.question_ids)
+    return "".join(UNASKED if status is None else LETTERS[status] for status in found)
+
+
 def _is_measured(record: RunRecord) -> bool:
     counts = record.counts
     is_whole = 0 < counts.n == len(record.dataset.question_ids) and counts.lost == 0
-    return is_whole and record.verdict.outcome is not Outcome.INFRA
+    return is_whole and counts.unasked == 0 and record.verdict.outcome is not Outcome.INFRA

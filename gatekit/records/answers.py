@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -83,10 +83,11 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One question's outcome with all that came back for it."""
+    """One question's outcome with all that came back for it. `expected` is the reference's answer as written."""
 
     question_id: int
     status: Status
+    expected: str | None = None
     predicted: str | None = None
     detail: str | None = None
     text: str | None = None
@@ -122,6 +123,18 @@ class Counts:
         parts = (self.correct, self.wrong, self.no_answer, self.truncated, self.lost, self.unasked)
         if min(parts) < 0 or sum(parts) != self.n:
             raise ValueError(f"counts do not add up: {parts} against n={self.n}")
+
+
+def tally(statuses: Sequence[Status | None]) -> Counts:
+    """How many questions ended in each status; None is one that was not asked."""
+    parts = {status.value: sum(found is status for found in statuses) for status in Status}
+    return Counts(n=len(statuses), unasked=sum(found is None for found in statuses), **parts)
+
+
+def statuses(observations: Sequence[Observation], question_ids: Sequence[int]) -> tuple[Status | None, ...]:
+    """How each question ended, in the order of `question_ids`; None for one that was not asked."""
+    found = {observation.question_id: observation.status for observation in observations}
+    return tuple(found.get(question_id) for question_id in question_ids)
 
 
 def count(observations: tuple[Observation, ...], *, planned: int | None = None) -> Counts:

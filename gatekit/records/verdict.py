@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from gatekit.errors import ExitCode
 
+_BY_P_VALUE = frozenset({"exact_mcnemar", "exact_conditional"})
+
 
 class Outcome(StrEnum):
     """PASS: measured and good enough. FAIL: a measured regression. The rest support neither."""
@@ -36,7 +38,9 @@ class Interval:
 class Rule:
     """A decision rule as integer counts, with its error rates.
 
-    FAIL iff correct < k_reject; PASS iff correct >= max(k_reject, k_accept); else INCONCLUSIVE.
+    FAIL iff correct < k_reject; PASS iff correct >= max(k_reject, k_accept); else INCONCLUSIVE. Where `by_p_value`
+    FAIL iff the p-value is at most alpha (or correct below gate.floor), and k_reject is what that comes to if as
+    many questions flip as between earlier runs.
     `reference_accuracy` is the healthy accuracy that the error rates refer to, `alpha` the nominal and
     `realised_alpha` the true false-alarm rate at it, `sigmas` its distance from the threshold in binomial
     standard deviations, `noticed_drop` the smallest drop that fails with probability `power`; each is None
@@ -63,6 +67,11 @@ class Rule:
     df: float | None = None
     psi: float | None = None
 
+    @property
+    def by_p_value(self) -> bool:
+        """Whether a p-value decides and the counts are what it comes to before the run."""
+        return self.method in _BY_P_VALUE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Churn:
@@ -81,7 +90,8 @@ class Churn:
 class Verdict:
     """The outcome of one run, why, and what to do next.
 
-    `p_value` is that of the run under no change, for rules that have one; `cause` names what alone explains a
+    `p_value` is that of the run under no change, for rules that have one (with lost or unasked answers all counted
+    right for a FAIL, else all wrong); `cause` names what alone explains a
     FAIL (`truncation`), None where nothing does.
     """
 

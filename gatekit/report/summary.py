@@ -12,10 +12,10 @@ from gatekit.records.run import RunRecord
 def summarise(record: RunRecord, *, exit_code: ExitCode, stored_at: str | None) -> dict[str, Any]:
     """The verdict of a run: `verdict`, `exit_code`, `reason_code`, counts, rule, and where the record is.
 
-    `accuracy` is None when answers were lost: no number is made up for them.
+    `accuracy` is None when answers were lost or not asked for: no number is made up for them.
     """
     counts = record.counts
-    known = counts.n > 0 and counts.lost == 0
+    known = counts.n > 0 and counts.lost == 0 and counts.unasked == 0
     return {
         "verdict": record.verdict.outcome.value,
         "exit_code": int(exit_code),
@@ -28,6 +28,9 @@ def summarise(record: RunRecord, *, exit_code: ExitCode, stored_at: str | None) 
         "accuracy": counts.correct / counts.n if known else None,
         "counts": to_plain(counts),
         "rule": to_plain(record.verdict.rule),
+        "p_value": record.verdict.p_value,
+        "churn": to_plain(record.verdict.churn),
+        "cause": record.verdict.cause,
         "interval": to_plain(record.verdict.interval),
         "warnings": list(record.verdict.warnings),
         "comparability_key": record.comparability.key,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatekit.gate.wording import percent, points
+from gatekit.gate.reasons import listed
+from gatekit.gate.wording import p_value, percent, points
 from gatekit.records.answers import Counts, Observation
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Budget, Gate
-from gatekit.records.verdict import Rule, Verdict
+from gatekit.records.verdict import Churn, Rule, Verdict
 from gatekit.report.escape import escape_terminal
 
 _LABEL_WIDTH = 13
@@ -43,6 +44,9 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
         yield "next", verdict.hint
     if verdict.rule is not None:
         yield from _rule(verdict.rule, record.spec.gate)
+        yield from _history(verdict.rule)
+    yield from _p_value(verdict)
+    yield from _churn(verdict.churn)
     yield "seen", _seen(record.counts)
     yield from _interval(verdict)
     yield from _lost(record.observations)
@@ -56,16 +60,28 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
 
 
 def _rule(rule: Rule, gate: Gate) -> Iterator[Line]:
-    k_pass = max(rule.k_reject, rule.k_accept or 0)
-    between = f", {rule.k_reject} to {k_pass - 1} INCONCLUSIVE" if k_pass > rule.k_reject else ""
-    yield "rule", f"{rule.method}: FAIL below {rule.k_reject} of {rule.n}, PASS from {k_pass}{between}"
+    yield "rule", f"{rule.method}: {_counts(rule)}"
+    if rule.why:
+        yield "why", rule.why
     yield "false alarms", _false_alarms(rule, gate)
     if rule.noticed_drop is not None:
-        sure = percent(rule.power)
-        yield "notices", f"a drop of {points(rule.noticed_drop)} or more, in {sure} of runs"
+        about = "about " if rule.used else ""
+        yield "notices", f"a drop of {about}{points(rule.noticed_drop)} or more, in {percent(rule.power)} of runs"
+
+
+def _counts(rule: Rule) -> str:
+    k_pass = max(rule.k_reject, rule.k_accept or 0)
+    if rule.by_p_value:
+        alpha = "alpha" if rule.alpha is None else f"{rule.alpha:.3g}"
+        accept = "" if rule.k_accept is None else f"; PASS from {rule.k_accept}"
+        return f"FAIL where p is at most {alpha}, which is about below {rule.k_reject} of {rule.n}{accept}"
+    between = f", {rule.k_reject} to {k_pass - 1} INCONCLUSIVE" if k_pass > rule.k_reject else ""
+    return f"FAIL below {rule.k_reject} of {rule.n}, PASS from {k_pass}{between}"
 
 
 def _false_alarms(rule: Rule, gate: Gate) -> str:
+    if rule.by_p_value and rule.alpha is not None:
+        return f"at most {percent(rule.alpha)} of runs of an unchanged model{_budget(rule, gate.budget, gate.alpha)}"
     if rule.realised_alpha is None or rule.reference_accuracy is None:
         return "unknown: no healthy accuracy is stated"
     healthy = f"{100 * rule.reference_accuracy:.1f} %"
@@ -75,6 +91,31 @@ def _false_alarms(rule: Rule, gate: Gate) -> str:
     if rule.alpha is not None:
         text += f"; asked for at most {percent(rule.alpha)}" + _budget(rule, gate.budget, gate.alpha)
     return text
+
+
+def _history(rule: Rule) -> Iterator[Line]:
+    if rule.used:
+        ends = rule.used[:1] if len(rule.used) == 1 else (rule.used[0], rule.used[-1])
+        runs = "1 run" if len(rule.used) == 1 else f"{len(rule.used)} runs"
+        yield "history", f"{runs}, one per build: {' to '.join(ends)}"
+    if rule.excluded:
+        yield "left out", listed(rule.excluded)
+    spread = (("phi", rule.phi, ".3f"), ("degrees of freedom", rule.df, ".1f"), ("psi", rule.psi, ".2f"))
+    known = [f"{name} {value:{form}}" for name, value, form in spread if value is not None]
+    if known:
+        yield "spread", ", ".join(known)
+
+
+def _p_value(verdict: Verdict) -> Iterator[Line]:
+    if verdict.p_value is not None:
+        yield "p-value", f"p {p_value(verdict.p_value)} for so few right answers if nothing changed"
+
+
+def _churn(churn: Churn | None) -> Iterator[Line]:
+    if churn is not None:
+        surprise = "" if churn.p_value is None else f"; as many by chance: p {p_value(churn.p_value)}"
+        flips = f"{churn.right_to_wrong} right to wrong, {churn.wrong_to_right} wrong to right"
+        yield "churn", f"{flips} since run {churn.run_id}{surprise}"
 
 
 def _budget(rule: Rule, budget: Budget | None, alpha: float | None) -> str:
@@ -87,6 +128,8 @@ def _budget(rule: Rule, budget: Budget | None, alpha: float | None) -> str:
 def _seen(counts: Counts) -> str:
     names = ("correct", "wrong", "no_answer", "truncated", "lost")
     parts = [f"{getattr(counts, name)} {name.replace('_', ' ')}" for name in names]
+    if counts.unasked:
+        parts.append(f"{counts.unasked} not asked")
     return f"{', '.join(parts)}; {counts.n} in all"
 
 

@@ -9,18 +9,23 @@ from pathlib import Path
 
 from gatekit import __version__
 from gatekit.errors import InfraError
-from gatekit.gate.decide import decide
+from gatekit.gate.decide import decide, sequential_test
+from gatekit.gate.settled import settler
+from gatekit.history.past import past_runs
 from gatekit.history.remember import remember
-from gatekit.records.answers import count
+from gatekit.records.answers import count, statuses
+from gatekit.records.past import Past
 from gatekit.records.run import RunRecord
-from gatekit.records.spec import Spec
+from gatekit.records.spec import EngineKind, Spec
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.run.measure import Measured, measure
-from gatekit.run.plan import make_plan
+from gatekit.run.plan import Plan, make_plan
 from gatekit.run.progress import Progress
+from gatekit.run.stopping import EarlyStopping, NeverStopping, Stopping
 
 # These only cost answers; what was measured before them stands. Any other failure spoils the whole run.
 _COST_ANSWERS = frozenset({"server-died", "server-unreachable", "deadline"})
+_TO_THE_SECOND = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +56,11 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
     """
     around.progress.phase("checking machine, history and dataset")
     plan = make_plan(spec, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
+    past = past_runs(Path(spec.history.dir), spec, plan.comparability, exclude_run_id=run_id)
     started_at = _utc(around.now())
-    measured = measure(plan, environ=around.environ, progress=around.progress)
+    stopping = _stopping(plan, past)
+    measured = measure(plan, environ=around.environ, progress=around.progress, stopping=stopping)
+    warnings = (*plan.selection.warnings, *measured.warnings, *stopping.notes, *_future(past, started_at))
     record = RunRecord(
         run_id=run_id,
         gatekit_version=__version__,
@@ -62,10 +70,10 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
         dataset=plan.dataset,
         comparability=plan.comparability,
         served=measured.served,
-        counts=count(measured.observations),
+        counts=count(measured.observations, planned=len(plan.dataset.question_ids)),
         observations=measured.observations,
-        verdict=_verdict(spec, measured, plan.selection.warnings),
-        events=() if measured.failure is None else (measured.failure.message,),
+        verdict=_verdict(plan, measured, past, warnings),
+        events=_events(measured),
     )
     try:
         return Finished(record=record, path=remember(Path(spec.history.dir), record))
@@ -77,8 +85,37 @@ def _utc(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _verdict(spec: Spec, measured: Measured, warnings: tuple[str, ...]) -> Verdict:
-    verdict = decide(spec, count(measured.observations))
+def _events(measured: Measured) -> tuple[str, ...]:
+    failure = None if measured.failure is None else measured.failure.message
+    return tuple(event for event in (measured.stopped_early, failure) if event is not None)
+
+
+def _stopping(plan: Plan, past: Past) -> Stopping:
+    """Asks no more than the verdict needs; made before any server starts, so that a gate without what it needs
+    is found now. Recorded answers cost nothing, so that a replay is always whole."""
+    spec, n = plan.spec, len(plan.dataset.question_ids)
+    if spec.engine.kind is EngineKind.REPLAY:
+        return NeverStopping()
+    return EarlyStopping(
+        n,
+        settled=settler(spec, n, past),
+        decides=lambda found: decide(spec, found, past).outcome,
+        test=sequential_test(spec, n, past),
+        stop_on_pass=spec.gate.stop_on_pass,
+    )
+
+
+def _future(past: Past, started_at: str) -> tuple[str, ...]:
+    """A run that is dated after this one: a clock was wrong, and only the order of arrival can be trusted."""
+    late = [run for run in past.runs if run.finished_at[:_TO_THE_SECOND] > started_at[:_TO_THE_SECOND]]
+    if not late:
+        return ()
+    what = f"run {late[-1].run_id} is dated {late[-1].finished_at}, after this one"
+    return (f"a clock was wrong: {what}; earlier runs are taken in order of arrival",)
+
+
+def _verdict(plan: Plan, measured: Measured, past: Past, warnings: tuple[str, ...]) -> Verdict:
+    verdict = decide(plan.spec, statuses(measured.observations, plan.dataset.question_ids), past)
     failure = measured.failure
     stands = verdict.outcome is Outcome.FAIL and failure is not None and failure.reason in _COST_ANSWERS
     if failure is not None and not stands:

@@ -12,6 +12,7 @@ from gatekit.errors import InfraError
 from gatekit.records import spec as spec_records
 from gatekit.records.answers import Completion, Failure, FailureKind
 from gatekit.run.client import Client, Refusal
+from gatekit.run.stopping import NeverStopping, Stopping, StopReason
 
 # An answer that arrived is never asked for again; these mean that none did and another try may bring one.
 _RETRIED = frozenset(
@@ -55,7 +56,8 @@ class Asking:
     """One pass over all request bodies.
 
     `on_answer` is called once per finished question, in order of completion. `watch` returns why the server
-    is gone, or None while it lives.
+    is gone, or None while it lives. `stopping` says after each answer whether the rest is needed, and how many
+    requests may be in flight; once it said no, `stopped` is its reason and no answer is taken any more.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Asking:
         expected_model: str | None,
         on_answer: Callable[[Answer], None],
         watch: Callable[[], str | None],
+        stopping: Stopping | None = None,
     ) -> None:
         self.client = client
         self.bodies = bodies
@@ -76,23 +79,32 @@ class Asking:
         self.expected_model = expected_model
         self.on_answer = on_answer
         self.watch = watch
+        self.stopping: Stopping = NeverStopping() if stopping is None else stopping
+        self.stopped: StopReason | None = None
         self.answered = 0
         self.end_s = 0.0
         self.last_success_s = 0.0
         self.last_failure: Failure | None = None
+        self._is_wide = asyncio.Event()
+        self._is_over = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> InfraError | None:
-        """None when every question was asked, or why the run was given up; ends early when `stop` is set."""
+        """None when every question that is needed was asked, or why the run was given up.
+
+        Ends early when `stop` is set, and when `stopping` needs no more; what is in flight is cancelled.
+        """
         self.last_success_s = time.monotonic()
         self.end_s = self.last_success_s + self.limits.deadline_s
         todo = iter(range(len(self.bodies)))
-        tasks = [asyncio.create_task(self._worker(todo)) for _ in range(self._width())]
+        tasks = [asyncio.create_task(self._worker(number, todo)) for number in range(self._width())]
         watcher = asyncio.create_task(self._watch())
-        stopper = asyncio.create_task(stop.wait())
+        stoppers = [asyncio.create_task(event.wait()) for event in (stop, self._is_over)]
         workers = asyncio.gather(*tasks)
         try:
-            ends: set[asyncio.Future[Any]] = {workers, watcher, stopper}
+            ends: set[asyncio.Future[Any]] = {workers, watcher, *stoppers}
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if self.stopped is not None:
+                return None
             if workers in done:
                 workers.result()
                 return None
@@ -100,17 +112,23 @@ class Asking:
         except _GiveUpError as error:
             return error.why
         finally:
-            await _cancel(*tasks, workers, watcher, stopper)
+            await _cancel(*tasks, workers, watcher, *stoppers)
 
     def _width(self) -> int:
         return min(self.limits.concurrency, len(self.bodies))
 
-    async def _worker(self, todo: Iterator[int]) -> None:
+    async def _worker(self, number: int, todo: Iterator[int]) -> None:
+        if number >= self.stopping.in_flight(self.limits.concurrency):
+            await self._is_wide.wait()
         for index in todo:
             await self._question(index)
+            if self.stopped is not None:
+                return
+        self._is_wide.set()  # nothing is left to ask: who waits for a turn ends, too
 
     async def _question(self, index: int) -> None:
         attempts = 0
+        self.stopping.dispatched(index)
         while True:
             attempts += 1
             sent_s = time.monotonic()
@@ -127,8 +145,15 @@ class Asking:
             await asyncio.sleep(pause_s)
 
     def _finish(self, index: int, result: Completion | Failure, attempts: int, latency_s: float | None) -> None:
+        if self.stopped is not None:
+            return
         self.answered += isinstance(result, Completion)
         self.on_answer(Answer(index=index, result=result, attempts=attempts, latency_s=latency_s))
+        self.stopped = self.stopping.verdict()
+        if self.stopped is not None:
+            self._is_over.set()
+        elif self.stopping.in_flight(self.limits.concurrency) >= self.limits.concurrency:
+            self._is_wide.set()
 
     def _pause(self, refusal: Refusal, attempts: int, now_s: float) -> float | None:
         """Seconds until the next attempt, or None when this question is lost. Raises when the run is over."""
@@ -154,7 +179,8 @@ class Asking:
             gone = self.watch()
             now_s = time.monotonic()
             if gone is not None:
-                return InfraError(f"the server died after {self.answered} {place}: {gone}", reason="server-died")
+                what = f"the server died after {self.answered} {place}: {gone}"
+                return InfraError(what, reason="server-died", hint="run again; if it dies again, read its log")
             if now_s > self.end_s:
                 what = f"the run's deadline of {self.limits.deadline_s:g} s passed after {self.answered} {place}"
                 return InfraError(what, reason="deadline", hint="raise client.deadline_s or client.concurrency")

@@ -13,13 +13,14 @@ from gatekit.records.answers import Observation
 from gatekit.records.run import Served
 from gatekit.run.client import Client
 from gatekit.run.journal import Journal
-from gatekit.run.loop import Asking
+from gatekit.run.loop import Answer, Asking
 from gatekit.run.observe import Observer
 from gatekit.run.plan import Plan
 from gatekit.run.progress import Progress
 from gatekit.run.readiness import Identity, Readiness
 from gatekit.run.requests import bodies
 from gatekit.run.signals import Stop, StoppedError, stop_on_signals, unless_stopped
+from gatekit.run.stopping import NeverStopping, Stopping, StopReason
 
 JOURNAL_NAME = "journal.jsonl"
 _TAIL_LINES = 3
@@ -27,25 +28,35 @@ _TAIL_LINES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One observation per question, who answered (None: nobody was ready), and what went wrong, if at all."""
+    """One observation per question, who answered (None: nobody was ready), and what went wrong, if at all.
+
+    `stopped_early` says why the remaining questions were not needed; they have no observation then. `warnings`
+    is what could not be verified.
+    """
 
     observations: tuple[Observation, ...]
     served: Served | None
     failure: InfraError | None
+    stopped_early: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
-def measure(plan: Plan, *, environ: Mapping[str, str], progress: Progress) -> Measured:
+def measure(
+    plan: Plan, *, environ: Mapping[str, str], progress: Progress, stopping: Stopping | None = None
+) -> Measured:
     """What asking brought; every process that it started is gone.
+
+    Without `stopping` every question is asked.
 
     Raises InfraError when the engine cannot be started at all, and Interrupted after a signal.
     """
     progress.phase(f"starting engine {plan.spec.engine.name}")
     known = plan.selection.questions
     with serve(plan.spec, run_dir=plan.run_dir, questions=known, environ=environ) as endpoint:
-        return asyncio.run(_measure(plan, endpoint, progress))
+        return asyncio.run(_measure(plan, endpoint, progress, stopping or NeverStopping()))
 
 
-async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress) -> Measured:
+async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress, stopping: Stopping) -> Measured:
     client = Client(
         endpoint.base_url,
         api_key=endpoint.api_key,
@@ -54,34 +65,65 @@ async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress) -> Measur
     with stop_on_signals() as stop, Journal(plan.run_dir / JOURNAL_NAME) as journal:
         observer = Observer(plan, journal, progress)
         async with client:
-            pass_ = _Pass(plan, endpoint, client, observer, progress)
+            pass_ = _Pass(plan, endpoint, client, observer, progress, stopping)
             failure = await pass_.run(stop)
         if stop.signal is not None:
             raise _interrupted(stop.signal, observer.done, plan)
-    served = _served(plan, endpoint, pass_.identity)
-    return Measured(observations=observer.in_order(failure), served=served, failure=failure)
+    stopped = pass_.stopped
+    return Measured(
+        observations=observer.in_order(failure) if stopped is None else observer.finished(),
+        served=_served(plan, endpoint, pass_.identity),
+        failure=failure,
+        stopped_early=None if stopped is None else stopped.text,
+        warnings=_unverified(endpoint, pass_.identity),
+    )
+
+
+def _unverified(endpoint: Endpoint, identity: Identity | None) -> tuple[str, ...]:
+    if identity is None or identity.models is not None:
+        return ()
+    return (f"not verified: {endpoint.base_url} lists no models, so that any model may have answered",)
 
 
 class _Pass:
     """Readiness, questions, identity: in this order, once."""
 
-    def __init__(self, plan: Plan, endpoint: Endpoint, client: Client, observer: Observer, progress: Progress) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        endpoint: Endpoint,
+        client: Client,
+        observer: Observer,
+        progress: Progress,
+        stopping: Stopping,
+    ) -> None:
         self.plan = plan
         self.endpoint = endpoint
         self.client = client
         self.observer = observer
         self.progress = progress
+        self.stopping = stopping
         self.identity: Identity | None = None
+        self.stopped: StopReason | None = None
 
     async def run(self, stop: Stop) -> InfraError | None:
         """What went wrong, or None; returns early when a signal came."""
         watch = _watch(self.endpoint)
-        readiness = Readiness(self.plan.spec, self.endpoint, self.client, watch)
-        self.progress.phase(f"waiting for {self.endpoint.base_url}")
+        waiting = f"waiting for {self.endpoint.base_url}"
+        self.progress.phase(waiting)
+        readiness = Readiness(
+            self.plan.spec,
+            self.endpoint,
+            self.client,
+            watch,
+            on_wait=lambda why: self.progress.phase(f"{waiting}: {why}"),
+        )
         try:
             self.identity = await unless_stopped(readiness.wait(), stop)
             self.progress.phase(f"asking {len(self.plan.prompts)} questions")
-            failure = await self._asking(watch).run(stop)
+            asking = self._asking(watch)
+            failure = await asking.run(stop)
+            self.stopped = asking.stopped
             if failure is None and not stop.is_set():
                 _refuse_change(self.identity, await readiness.identity())
         except StoppedError:
@@ -98,9 +140,13 @@ class _Pass:
             api=spec.protocol.api,
             limits=spec.client,
             expected_model=self.endpoint.served_model,
-            on_answer=self.observer.add,
+            on_answer=self._take,
             watch=watch,
+            stopping=self.stopping,
         )
+
+    def _take(self, answer: Answer) -> None:
+        self.stopping.answered(answer.index, self.observer.add(answer))
 
 
 def _watch(endpoint: Endpoint) -> Callable[[], str | None]:

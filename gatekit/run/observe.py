@@ -30,14 +30,19 @@ class Observer:
         """How many questions are finished."""
         return len(self._observations)
 
-    def add(self, answer: Answer) -> None:
-        """Score one answer, write it to the journal, then count it."""
+    def add(self, answer: Answer) -> Status:
+        """Score one answer, write it to the journal, then count it; how its question ended."""
         observation = observe(answer, self._questions[answer.index], self._extractor)
         self._journal.append(observation)
         self._observations[answer.index] = observation
         self._correct += observation.status is Status.CORRECT
         self._lost += observation.status is Status.LOST
         self._progress.answered(self.done, len(self._questions), self._correct, self._lost)
+        return observation.status
+
+    def finished(self) -> tuple[Observation, ...]:
+        """The finished questions alone, in asking order: of a run that needed no more."""
+        return tuple(self._observations[index] for index in sorted(self._observations))
 
     def in_order(self, failure: InfraError | None) -> tuple[Observation, ...]:
         """One observation per question, in asking order; what was never finished is lost."""
@@ -52,11 +57,18 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
     """The observation of one question. A lost answer is never scored."""
     result = answer.result
     if isinstance(result, Failure):
-        return Observation(question_id=question.id, status=Status.LOST, attempts=answer.attempts, failure=result)
+        return Observation(
+            question_id=question.id,
+            status=Status.LOST,
+            expected=_expected(question),
+            attempts=answer.attempts,
+            failure=result,
+        )
     scored = extractor.score(result, question)
     return Observation(
         question_id=question.id,
         status=scored.status,
+        expected=_expected(question),
         predicted=scored.predicted,
         detail=scored.detail,
         text=result.text,
@@ -69,6 +81,12 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
     )
 
 
+def _expected(question: Question) -> str:
+    return question.reference.rpartition("####")[2].strip()
+
+
 def _never_asked(question: Question, why: str) -> Observation:
     failure = Failure(kind=FailureKind.NOT_ASKED, detail=why[:_REASON_CHARACTERS])
-    return Observation(question_id=question.id, status=Status.LOST, attempts=0, failure=failure)
+    return Observation(
+        question_id=question.id, status=Status.LOST, expected=_expected(question), attempts=0, failure=failure
+    )

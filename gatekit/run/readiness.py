@@ -39,13 +39,22 @@ class Identity:
 class Readiness:
     """Waits until one endpoint is ready, for at most the spec's start-up time."""
 
-    def __init__(self, spec: Spec, endpoint: Endpoint, client: Client, watch: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        endpoint: Endpoint,
+        client: Client,
+        watch: Callable[[], str | None],
+        on_wait: Callable[[str], None],
+    ) -> None:
         self.spec = spec
         self.endpoint = endpoint
         self.client = client
         self.watch = watch
+        self.on_wait = on_wait
         self.began_s = time.monotonic()
         self.tries = 0
+        self.waits_for: FailureKind | None = None
 
     async def wait(self) -> Identity:
         """The server's identity once it has given one real completion.
@@ -114,8 +123,11 @@ class Readiness:
         if self._left_s() <= _POLL_S:
             waited_s = time.monotonic() - self.began_s
             what = f"{self.endpoint.base_url} was not ready after {waited_s:.0f} s and {self.tries} tries: "
-            hint = "raise engine.startup_timeout_s if it is still loading" + self._log_tail()
+            hint = "raise engine.startup_timeout_s if it is still loading" + self._where_to_look()
             raise InfraError(what + failure.detail, reason="not-ready", hint=hint)
+        if failure.kind is not self.waits_for:
+            self.waits_for = failure.kind
+            self.on_wait(failure.detail)
         await asyncio.sleep(_POLL_S)
 
     def _refuse_hopeless(self, failure: Failure) -> None:
@@ -133,9 +145,9 @@ class Readiness:
         passed_s = time.monotonic() - self.began_s
         return max(self.spec.engine.startup_timeout_s - passed_s, 0.01)
 
-    def _log_tail(self) -> str:
+    def _where_to_look(self) -> str:
         process = self.endpoint.process
-        return f"; its log: {process.log_path}" if process is not None else ""
+        return ", or check engine.base_url" if process is None else f"; its log: {process.log_path}"
 
 
 def _code(kind: FailureKind) -> str:

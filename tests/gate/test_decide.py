@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatekit.gate.decide import decide
-from gatekit.records.answers import Counts
+from gatekit.gate.decide import decide as judge
+from gatekit.records.answers import Status
+from gatekit.records.past import Past
 from gatekit.records.spec import Api, EngineKind, Gate, MeasuredUnder, Method, Observed, Spec
 from gatekit.records.verdict import Outcome, Verdict
 
@@ -24,10 +25,25 @@ EXACT = {
 }
 
 
-def counts(n: int, correct: int, *, truncated: int = 0, lost: int = 0, no_answer: int = 0) -> Counts:
-    """Counts of n questions; what is not named is wrong."""
+NO_PAST = Past()
+
+
+def decide(spec: Spec, statuses: list[Status | None]) -> Verdict:
+    """The verdict without any history."""
+    return judge(spec, statuses, NO_PAST)
+
+
+def counts(n: int, correct: int, *, truncated: int = 0, lost: int = 0, no_answer: int = 0) -> list[Status | None]:
+    """The statuses of n questions; what is not named is wrong."""
     wrong = n - correct - truncated - lost - no_answer
-    return Counts(n=n, correct=correct, wrong=wrong, no_answer=no_answer, truncated=truncated, lost=lost)
+    numbers = {
+        Status.CORRECT: correct,
+        Status.WRONG: wrong,
+        Status.NO_ANSWER: no_answer,
+        Status.TRUNCATED: truncated,
+        Status.LOST: lost,
+    }
+    return [status for status, number in numbers.items() for _ in range(number)]
 
 
 def told(verdict: Verdict) -> tuple[Outcome, str]:
@@ -132,14 +148,16 @@ def test_a_fail_beyond_truncation_stands(make_spec: Maker) -> None:
     assert told(decide(make_spec(), counts(1000, 700, truncated=100))) == (FAIL, "below-threshold")
 
 
-def test_a_fail_that_truncation_explains_is_warned_about(make_spec: Maker) -> None:
-    """Within the limit a FAIL stands, with a warning when the cut-off answers would lift it."""
+def test_a_fail_that_truncation_explains_says_so(make_spec: Maker) -> None:
+    """Within the limit a FAIL stands, with truncation as its cause when the cut-off answers would lift it."""
     verdict = decide(make_spec(), counts(1000, 890, truncated=15))
-    assert verdict.outcome is FAIL
-    (warning,) = verdict.warnings
-    assert warning.startswith("truncation alone may explain the FAIL: 15 answers were cut off; raise protocol.")
-    assert len(decide(make_spec(), counts(1000, 885, truncated=15)).warnings) == 1
-    assert decide(make_spec(), counts(1000, 884, truncated=15)).warnings == ()
+    assert told(verdict) == (FAIL, "truncation")
+    assert verdict.cause == "truncation"
+    assert "15 truncated answers alone may explain it" in verdict.reason
+    assert "protocol.max_tokens" in verdict.hint
+    assert decide(make_spec(), counts(1000, 885, truncated=15)).cause == "truncation"
+    assert told(decide(make_spec(), counts(1000, 884, truncated=15))) == (FAIL, "below-threshold")
+    assert decide(make_spec(), counts(1000, 884, truncated=15)).cause is None
 
 
 @pytest.mark.parametrize(
@@ -211,9 +229,9 @@ ANSWERS = st.lists(st.sampled_from(STATES + ("correct",) * 12), min_size=1, max_
 RANK = {FAIL: 0, INCONCLUSIVE: 1, PASS: 2}
 
 
-def tally(answers: list[str]) -> Counts:
-    """The counts of a list of states."""
-    return Counts(n=len(answers), **{state: answers.count(state) for state in STATES})
+def tally(answers: list[str]) -> list[Status | None]:
+    """The statuses by their names."""
+    return [Status(answer) for answer in answers]
 
 
 @settings(deadline=None, max_examples=150)

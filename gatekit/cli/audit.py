@@ -1,0 +1,159 @@
+"""`gatekit audit`: what the thresholds of conf/, of one spec, or of another harness really do."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gatekit.cli.arguments import Parser, parse
+from gatekit.cli.output import put, warn
+from gatekit.cli.quantities import inside, whole, within
+from gatekit.errors import ConfigError, ExitCode, Problem
+
+if TYPE_CHECKING:
+    from gatekit.gate.audit import Audit
+    from gatekit.records.spec import Spec
+
+_DESCRIPTION = """\
+What a gate's threshold really does: implied false alarms, how often it fails a drop, the smallest drop that it
+notices, the failed requests it would hide, and what is wrong with it, by id. It is a report: findings exit 0.
+
+  python -m gatekit audit                                   every model of conf/
+  python -m gatekit audit model=laguna_int4 gate.tolerance=0.08
+  python -m gatekit audit --floor 0.90 --tolerance 0.08 --n 1319 --p0 0.90
+"""
+_MOST_QUESTIONS = 1_000_000
+# Only these can go away with another machine.
+_OF_THE_MACHINE = frozenset({"fp4-needs-blackwell", "architecture-mismatch", "too-few-gpus"})
+
+
+def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
+    """Print the audit. PASS, or CONFIG where a model of the group cannot be resolved; raises ConfigError."""
+    options = _parse(arguments)
+    if options.floor is not None:
+        return _print([_typed(options)], [], as_json=options.json)
+    audits, problems = _audits(options, environ)
+    return _print(audits, problems, as_json=options.json)
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    parser = Parser("gatekit audit", _DESCRIPTION)
+    add = parser.add_argument
+    add("overrides", nargs="*", metavar="KEY=VALUE", help="one spec as in a run; hw=... alone: every model on it")
+    add("--config-dir", action="append", default=[], metavar="DIR", help="a folder of your own config groups")
+    add("--floor", type=within(0, 1), metavar="F", help="audit this hand-set floor instead of a config")
+    add("--tolerance", type=within(0, 1), metavar="T", help="what is taken off the floor (default 0)")
+    add("--n", type=whole(1, _MOST_QUESTIONS), metavar="N", help="its questions")
+    add("--p0", type=inside(0, 1), metavar="P", help="accuracy of a healthy model, where it is known")
+    add("--delta", type=inside(0, 1), metavar="D", help="drop that matters (default 0.05)")
+    add("--strict", action="store_true", help="the score must exceed the floor, not reach it")
+    add("--json", action="store_true", help="print one JSON document")
+    options = parse(parser, arguments)
+    _check(options)
+    return options
+
+
+def _check(options: Namespace) -> None:
+    typed = [name for name in ("tolerance", "n", "p0", "delta") if getattr(options, name) is not None]
+    typed += ["strict"] if options.strict else []
+    hint = "see gatekit audit --help"
+    if options.floor is None and typed:
+        raise ConfigError.one(f"--{typed[0]} belongs to --floor", reason="bad-arguments", hint=hint)
+    if options.floor is not None and (options.overrides or options.config_dir):
+        raise ConfigError.one("--floor is audited without a config", reason="bad-arguments", hint=hint)
+    if options.floor is not None and options.n is None:
+        raise ConfigError.one("--floor needs --n, the number of questions", reason="bad-arguments", hint=hint)
+
+
+def _typed(options: Namespace) -> Audit:
+    from gatekit.gate.audit import audit_typed
+    from gatekit.records.spec import Gate, Method
+
+    tolerance = options.tolerance or 0.0
+    name = f"floor {options.floor:g}" + (f" - {tolerance:g}" if tolerance else "")
+    gate = Gate(name=name, method=Method.STATIC_FLOOR, floor=options.floor, tolerance=tolerance, delta=options.delta)
+    return audit_typed(gate, options.n, healthy=options.p0, strict=options.strict)
+
+
+def _audits(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Audit], list[Problem]]:
+    """The audits asked for, and the problems of the models that cannot be resolved."""
+    from gatekit.spec.compose import options as options_of
+    from gatekit.spec.resolve import config_dirs
+
+    dirs = config_dirs(options.config_dir, environ)
+    if any(not override.startswith("hw=") for override in options.overrides):
+        return [_audit(_on_some_machine(options.overrides, dirs))], []
+    audits: list[Audit] = []
+    problems: list[Problem] = []
+    for model in options_of("model", config_dirs=dirs):
+        try:
+            audits.append(_audit(_on_some_machine([f"model={model}", *options.overrides], dirs)))
+        except ConfigError as error:
+            problems += error.problems
+    return audits, list(dict.fromkeys(problems))
+
+
+def _on_some_machine(overrides: Sequence[str], dirs: Sequence[Path]) -> Spec:
+    """The spec on the machine it names, on its default one, or on the first that satisfies its rules."""
+    from gatekit.spec.compose import options as options_of
+    from gatekit.spec.resolve import resolve
+
+    try:
+        return resolve(overrides, dirs=dirs)
+    except ConfigError as error:
+        reasons = {problem.reason for problem in error.problems}
+        if not reasons <= _OF_THE_MACHINE or any(override.startswith("hw=") for override in overrides):
+            raise
+        first = error
+    for machine in options_of("hw", config_dirs=dirs):
+        try:
+            return resolve([*overrides, f"hw={machine}"], dirs=dirs)
+        except ConfigError:
+            continue
+    raise first
+
+
+def _audit(spec: Spec) -> Audit:
+    from gatekit.gate.audit import audit_spec
+
+    return audit_spec(spec, _questions(spec))
+
+
+def _questions(spec: Spec) -> int:
+    """How many questions a run would ask, without reading the dataset."""
+    from gatekit.records.spec import ShotOverlap, ShotSource
+    from gatekit.task.dataset import GSM8K_SYNTH
+    from gatekit.task.synth import TEST_ROWS
+
+    task, protocol = spec.task, spec.protocol
+    pinned = task.files.get("test")
+    rows = TEST_ROWS if task.dataset == GSM8K_SYNTH or pinned is None else pinned.rows
+    skips = protocol.shots_source is ShotSource.TEST_HEAD and protocol.shots_overlap is ShotOverlap.SKIP
+    available = rows - protocol.shots if skips else rows
+    n = available if task.n is None else task.n
+    if 1 <= n <= available:
+        return n
+    raise ConfigError.one(
+        f"{spec.name}: task.n is {n:,}, but from 1 to {available:,} questions can be asked",
+        reason="n-out-of-range",
+        where="task.n",
+        hint=f"set task.n={available} or less, or task.n=null for all of them",
+    )
+
+
+def _print(audits: Sequence[Audit], problems: Sequence[Problem], *, as_json: bool) -> ExitCode:
+    if as_json:
+        from gatekit.records.canonical import to_plain
+
+        document = {"audits": to_plain(list(audits)), "problems": [problem.line() for problem in problems]}
+        put(json.dumps(document, indent=2))
+    elif audits:
+        from gatekit.report.audit import audit_text
+
+        put(audit_text(audits))
+    for problem in problems:
+        warn(problem.line())
+    return ExitCode.CONFIG if problems or not audits else ExitCode.PASS

@@ -1,0 +1,320 @@
+"""What a gate's threshold really does: its false alarms, its blind spot, and what is wrong with it, by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor, sqrt
+
+from gatekit.gate.reasons import mismatch
+from gatekit.gate.rule import DEFAULT_DELTA, POWER, observed_accuracy, thresholds
+from gatekit.gate.wording import accuracy, percent, points
+from gatekit.records.answers import Counts
+from gatekit.records.spec import Gate, Method, Observed, Spec
+from gatekit.stats.binomial import lower_tail
+from gatekit.stats.exact import exact
+from gatekit.stats.power import noticed_drop
+from gatekit.stats.predictive import predictive_pmf
+
+NOISE = 0.05  # a healthy model that fails more often than one run in twenty teaches people to ignore the gate
+_HALF_POINT = Fraction(1, 200)
+_UNCERTAIN = 2.0  # how many times more false alarms than stated are worth a word
+_ALONE = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """How often a run of a model of this accuracy fails."""
+
+    accuracy: float
+    fails: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropChance:
+    """How often a run fails after a drop of this size."""
+
+    drop: float
+    fails: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """How many failed requests a harness that scores them as wrong would let through in a healthy run."""
+
+    requests: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something to know about a gate: a stable id and one sentence with its numbers."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """A threshold in numbers: PASS from `k_pass` of n. All rates are those of fresh questions (binomial).
+
+    `reference` is the healthy accuracy: measured, stated, or (`is_assumed`) the typed floor itself; `sigmas`
+    its distance from the threshold in standard deviations. `false_alarms` has one entry, or two where the
+    reference is assumed: at it and half a point above.
+    """
+
+    k_pass: int
+    guarded: float
+    reference: float
+    is_assumed: bool
+    sigmas: float | None
+    false_alarms: tuple[Chance, ...]
+    drops: tuple[DropChance, ...]
+    noticed_drop: float | None
+    hidden: Hidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """One gate at n questions; `figures` is None for a rule that has none before it has history."""
+
+    name: str
+    method: str
+    n: int
+    figures: Figures | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the findings."""
+        return frozenset(finding.id for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    gate: Gate
+    n: int
+    k: int
+    k_accept: int | None
+    guarded: Fraction
+    reference: Fraction
+    is_assumed: bool
+    is_strict: bool
+    scores_lost_as_wrong: bool
+
+    def fails(self, p: Fraction) -> float:
+        return lower_tail(self.k, self.n, min(Fraction(1), max(Fraction(0), p)))
+
+    @property
+    def margin(self) -> float:
+        return DEFAULT_DELTA if self.gate.delta is None else self.gate.delta
+
+
+def audit_spec(spec: Spec, n: int) -> Audit:
+    """The audit of a spec's gate at n questions.
+
+    Raises ConfigError as `gatekit.gate.rule.rule` does.
+    """
+    found = audit_gate(spec.gate, n, name=spec.name)
+    other = mismatch(spec, Counts(n=n, correct=n, wrong=0, no_answer=0, truncated=0, lost=0))
+    if other is None:
+        return found
+    finding = Finding(id=other.code, text=f"every verdict is INCONCLUSIVE: {other.text}")
+    return replace(found, findings=(finding, *found.findings))
+
+
+def audit_typed(gate: Gate, n: int, *, healthy: float | None, strict: bool) -> Audit:
+    """The audit of a hand-set floor of another harness, which scores failed requests as wrong.
+
+    `healthy` is the stated accuracy of a healthy model, `strict` says that the score must exceed the floor
+    instead of reaching it. Raises ConfigError as `gatekit.gate.rule.rule` does.
+    """
+    case = replace(_case(gate, n), scores_lost_as_wrong=True)
+    if healthy is not None:
+        case = replace(case, reference=exact(healthy), is_assumed=False)
+    if strict:
+        case = replace(case, k=floor(case.guarded * n) + 1, is_strict=True)
+    return _audited(case, gate.name, ())
+
+
+def audit_gate(gate: Gate, n: int, *, name: str) -> Audit:
+    """The audit of a gate at n questions; a rule that needs history as the one it is without.
+
+    Raises ConfigError as `gatekit.gate.rule.rule` does.
+    """
+    if gate.method in _ALONE:
+        return _audited(_case(gate, n), name, ())
+    method = _without_history(gate)
+    text = f"{gate.method.value} takes its threshold from comparable runs"
+    if method is None:
+        why = f"{text}; without them it has none: see gatekit power for what it can notice"
+        finding = Finding(id="needs-history", text=why)
+        return Audit(name=name, method=gate.method.value, n=n, figures=None, findings=(finding,))
+    finding = Finding(id="needs-history", text=f"{text}; the figures are those of {method.value}, which needs none")
+    return _audited(_case(replace(gate, method=method), n), name, (finding,))
+
+
+def _without_history(gate: Gate) -> Method | None:
+    has_alpha = gate.alpha is not None or gate.sigmas is not None or gate.budget is not None
+    if gate.observed is not None and has_alpha:
+        return Method.EXACT_BINOMIAL
+    return None if gate.floor is None else Method.STATIC_FLOOR
+
+
+def _case(gate: Gate, n: int) -> _Case:
+    found = thresholds(gate, n)
+    is_assumed = gate.observed is None
+    reference = exact(gate.floor or 0.0) if gate.observed is None else observed_accuracy(gate.observed)
+    return _Case(
+        gate=gate,
+        n=n,
+        k=found.k_reject,
+        k_accept=found.k_accept,
+        guarded=found.guarded,
+        reference=reference,
+        is_assumed=is_assumed,
+        is_strict=False,
+        scores_lost_as_wrong=False,
+    )
+
+
+def _audited(case: _Case, name: str, before: tuple[Finding, ...]) -> Audit:
+    figures = _figures(case)
+    return Audit(
+        name=name,
+        method=case.gate.method.value,
+        n=case.n,
+        figures=figures,
+        findings=(*before, *_findings(case, figures)),
+    )
+
+
+def _figures(case: _Case) -> Figures:
+    reference, n = case.reference, case.n
+    deviation = sqrt(n * reference * (1 - reference))
+    healthy = [reference]
+    if case.is_assumed:
+        healthy.append(min(Fraction(1), reference + _HALF_POINT))
+    drops = dict.fromkeys((case.margin, DEFAULT_DELTA))
+    return Figures(
+        k_pass=max(case.k, case.k_accept or 0),
+        guarded=float(case.guarded),
+        reference=float(reference),
+        is_assumed=case.is_assumed,
+        sigmas=float(n * reference - case.k) / deviation if deviation else None,
+        false_alarms=tuple(Chance(accuracy=float(p), fails=case.fails(p)) for p in healthy),
+        drops=tuple(DropChance(drop=drop, fails=case.fails(reference - exact(drop))) for drop in drops),
+        noticed_drop=noticed_drop(n, case.k, reference, POWER),
+        hidden=_hidden(case),
+    )
+
+
+def _hidden(case: _Case) -> Hidden:
+    """m failures leave n - m questions, of which the reference share is right: m = n (1 - needed / reference)."""
+    needed = case.guarded if case.gate.method is Method.STATIC_FLOOR else Fraction(case.k, case.n)
+    share = max(Fraction(0), 1 - needed / case.reference) if case.reference else Fraction(0)
+    return Hidden(requests=floor(share * case.n), share=float(share))
+
+
+def _findings(case: _Case, figures: Figures) -> Iterator[Finding]:
+    yield from _tolerance(case)
+    if case.k <= 0:
+        yield Finding(id="vacuous", text="VACUOUS: no correct answer is needed, so this gate can never fail")
+        return
+    if case.k > case.n:
+        yield Finding(id="never-passes", text=f"{case.k} of {case.n} are needed: this gate can never pass")
+        return
+    yield from _noise(case, figures)
+    yield from _blindness(case, figures)
+    yield from _zone(case)
+    yield from _reference(case, figures)
+    yield from _operator(case)
+    yield from _failures(case, figures)
+
+
+def _tolerance(case: _Case) -> Iterator[Finding]:
+    gate = case.gate
+    if gate.method is Method.STATIC_FLOOR and gate.tolerance:
+        typed, enforced = accuracy(gate.floor or 0.0), accuracy(float(case.guarded))
+        text = f"{typed} is typed, {enforced} is enforced ({case.k} of {case.n}): the tolerance is {gate.tolerance:g}"
+        yield Finding(id="hidden-tolerance", text=text)
+
+
+def _noise(case: _Case, figures: Figures) -> Iterator[Finding]:
+    healthy = figures.false_alarms[-1]
+    if healthy.fails > NOISE:
+        what = f"a healthy model of accuracy {accuracy(healthy.accuracy)} fails in {percent(healthy.fails)} of runs"
+        yield Finding(id="gate-in-noise", text=what)
+
+
+def _blindness(case: _Case, figures: Figures) -> Iterator[Finding]:
+    dropped = figures.drops[0]
+    if dropped.fails >= 1 - case.gate.beta:
+        return
+    from_here = f"below {accuracy(figures.reference)}"
+    if figures.noticed_drop is None:
+        seen = f"no drop {from_here} is noticed in {percent(POWER)} of runs"
+    else:
+        seen = f"{percent(POWER)} are noticed from {points(figures.noticed_drop)} on"
+    text = f"a drop of {points(dropped.drop)} {from_here} passes in {passing(dropped.fails)} of runs; {seen}"
+    yield Finding(id="gate-blind", text=text)
+
+
+def passing(fails: float) -> str:
+    """The share of runs that do not fail, with two decimals where it is nearly all of them.
+
+    >>> passing(0.55), passing(0.00138), passing(1e-9)
+    ('45 %', '99.86 %', 'over 99.99 %')
+    """
+    passes = 1 - fails
+    if passes < 0.99:
+        return percent(passes)
+    return f"{100 * passes:.2f} %" if passes < 0.99995 else "over 99.99 %"
+
+
+def _zone(case: _Case) -> Iterator[Finding]:
+    if case.k_accept is not None and case.k_accept > case.k:
+        between = lower_tail(case.k_accept, case.n, case.reference) - case.fails(case.reference)
+        text = (
+            f"UNDERPOWERED: {case.k} to {case.k_accept - 1} correct give no verdict, {percent(between)} of healthy runs"
+        )
+        yield Finding(id="underpowered", text=text)
+
+
+def _reference(case: _Case, figures: Figures) -> Iterator[Finding]:
+    if case.is_assumed:
+        floor_itself = accuracy(figures.reference)
+        text = f"no healthy accuracy is stated: the figures take {floor_itself}, the floor itself, as healthy"
+        yield Finding(id="no-reference", text=text)
+    elif case.gate.observed is not None:
+        yield from _uncertainty(case, case.gate.observed, figures.false_alarms[0].fails)
+
+
+def _uncertainty(case: _Case, observed: Observed, stated: float) -> Iterator[Finding]:
+    pmf = predictive_pmf(case.n, observed.correct + 0.5, observed.n - observed.correct + 0.5)
+    counted = float(pmf[: case.k].sum())
+    if counted > _UNCERTAIN * stated:
+        what = f"the reference is itself one measurement of {observed.n} questions"
+        text = f"{what}: with its error counted, {percent(counted)} of healthy runs fail instead of {percent(stated)}"
+        yield Finding(id="reference-uncertain", text=text)
+
+
+def _operator(case: _Case) -> Iterator[Finding]:
+    """Only where the floor is a whole count do `>` and `>=` differ."""
+    whole = case.guarded * case.n
+    if case.gate.method is not Method.STATIC_FLOOR or whole.denominator != 1:
+        return
+    equal = int(whole)
+    loose, tight = (lower_tail(k, case.n, case.reference) for k in (equal, equal + 1))
+    both = f"'>=' needs {equal} and fails {percent(loose)} of healthy runs, '>' needs {equal + 1}: {percent(tight)}"
+    used = ">" if case.is_strict else ">="
+    text = f"{accuracy(float(case.guarded))} of {case.n} is exactly {equal}: {both}; this gate is '{used}'"
+    yield Finding(id="strict-differs", text=text)
+
+
+def _failures(case: _Case, figures: Figures) -> Iterator[Finding]:
+    hidden = figures.hidden
+    if case.scores_lost_as_wrong and hidden.share > case.gate.max_lost_share:
+        text = f"scored as wrong, {hidden.requests} failed requests of {case.n} ({percent(hidden.share)}) stay green"
+        yield Finding(id="failures-hidden", text=text)

@@ -1,0 +1,124 @@
+"""What turns right answers into an outcome, ready to be asked: rule, test, floor, and what they can support."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from gatekit.gate.drop_test import CountTest, DropTest, Right
+from gatekit.gate.enough import Enough, can_fail, enough, margin
+from gatekit.gate.exchangeable import exchangeable
+from gatekit.gate.from_history import FromHistory, from_history
+from gatekit.gate.rule import binding_floor, rule, thresholds
+from gatekit.gate.rung import Rung, Shortage, choose
+from gatekit.records.past import Past, PastRun
+from gatekit.records.spec import Gate, Method, Observed, Spec
+from gatekit.records.verdict import Outcome, Rule
+from gatekit.stats.exact import exact
+from gatekit.stats.next_count import accept_from
+
+_TYPED = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """The rule with the test behind it and the runs that it rests on.
+
+    `floor` is the count that gate.floor asks for beside it (0: none); `before` says of each question, in asking
+    order, how many of the runs got it right, () where only counts matter; `planning` is a gate of a typed
+    number that needs about as many questions.
+    """
+
+    rule: Rule
+    test: DropTest
+    enough: Enough
+    floor: int
+    planning: Gate
+    runs: tuple[PastRun, ...] = ()
+    before: tuple[int, ...] = ()
+    is_typed: bool
+
+    def outcome(self, right: Right) -> Outcome:
+        """FAIL, INCONCLUSIVE or PASS; a right answer more never goes back in this order."""
+        correct = sum(right)
+        if self.is_drop(right):
+            return Outcome.FAIL if self.enough.can_fail else Outcome.INCONCLUSIVE
+        is_enough = correct >= (self.rule.k_accept or 0) and self.enough.can_pass
+        return Outcome.PASS if is_enough else Outcome.INCONCLUSIVE
+
+    def is_drop(self, right: Right) -> bool:
+        """Whether the test or the floor says so."""
+        return self.is_below_floor(right) or self.test.is_drop(right)
+
+    def is_below_floor(self, right: Right) -> bool:
+        """Whether gate.floor says so."""
+        return sum(right) < self.floor
+
+
+def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage:
+    """The criterion of a spec at n questions, or the Shortage of history that leaves it without one.
+
+    Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule`.
+    """
+    rung = choose(spec.gate, exchangeable(spec, n, past))
+    if isinstance(rung, Shortage):
+        return rung
+    if rung.method in _TYPED:
+        return _typed(replace(spec.gate, method=rung.method), n, rung)
+    return _historical(spec.gate, n, rung)
+
+
+def _typed(gate: Gate, n: int, rung: Rung) -> Criterion:
+    alone = replace(gate, floor=None) if gate.method is Method.EXACT_BINOMIAL else gate
+    return Criterion(
+        rule=replace(rule(gate, n), why=rung.why, excluded=rung.excluded),
+        test=CountTest(k_reject=thresholds(alone, n).k_reject),
+        enough=enough(gate, n),
+        floor=0 if gate.method is Method.STATIC_FLOOR else binding_floor(gate, n),
+        planning=gate,
+        is_typed=True,
+    )
+
+
+def _historical(gate: Gate, n: int, rung: Rung) -> Criterion:
+    found = from_history(gate, n, rung)
+    right = ceil(found.guarded * n) if found.guarded else 0
+    return Criterion(
+        rule=found.rule,
+        test=found.test,
+        enough=_enough(gate, n, found),
+        floor=binding_floor(gate, n),
+        planning=replace(gate, method=Method.EXACT_BINOMIAL, floor=None, observed=Observed(correct=right, n=n)),
+        runs=rung.runs,
+        before=found.before,
+        is_typed=not rung.runs or gate.floor is not None,
+    )
+
+
+def _enough(gate: Gate, n: int, found: FromHistory) -> Enough:
+    """As `enough`, with the spread that the history shows instead of the binomial one."""
+    none_right = [0] * (len(found.rule.used) + 1 if found.before else 1)
+    fails = can_fail(n, found.guarded, 1) and (found.test.is_drop(none_right) or binding_floor(gate, n) > 0)
+    needed = found.rule.k_accept
+    if needed is None:
+        needed = accept_from(found.predicted, n * exact(margin(gate)), gate.beta)
+    return Enough(can_pass=fails and needed <= n, can_fail=fails)
+
+
+def is_mismatched(spec: Spec, n: int, found: Criterion) -> bool:
+    """Whether the rule rests on a typed number that was measured under another protocol than this run's."""
+    return found.is_typed and bool(mismatches(spec, n))
+
+
+def mismatches(spec: Spec, n: int) -> tuple[str, ...]:
+    """Where the run differs from `gate.measured_under`: field, value there, value here."""
+    measured, protocol = spec.gate.measured_under, spec.protocol
+    if measured is None:
+        return ()
+    pairs = (
+        ("api", measured.api, protocol.api),
+        ("shots", measured.shots, protocol.shots),
+        ("max_tokens", measured.max_tokens, protocol.max_tokens),
+        ("n", measured.n, n),
+    )
+    return tuple(f"{name}={was} (this run: {now})" for name, was, now in pairs if was is not None and was != now)

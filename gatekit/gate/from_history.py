@@ -1,0 +1,204 @@
+"""Rules from earlier runs: the next count as predicted, the test, and the rule with its error rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, sqrt
+
+import numpy as np
+
+from gatekit.gate.alpha import nominal_alpha
+from gatekit.gate.drop_test import ConditionalTest, CountTest, DropTest
+from gatekit.gate.rule import POWER, binding_floor, floor_notes, stated_observed, zone_notes
+from gatekit.gate.rung import Rung
+from gatekit.gate.wording import percent
+from gatekit.records.past import PastRun
+from gatekit.records.spec import Gate, Method
+from gatekit.records.verdict import Rule
+from gatekit.stats.conditional import critical_p
+from gatekit.stats.exact import exact
+from gatekit.stats.flip_prediction import flip_prediction
+from gatekit.stats.flips import moderated_t
+from gatekit.stats.next_count import (
+    NextCount,
+    accept_from,
+    binomial_variance,
+    count_tail,
+    noticed_loss,
+    reject_below,
+    widened,
+)
+from gatekit.stats.overdispersion import guarded_p
+from gatekit.stats.predictive import predictive_count, predictive_pmf
+
+_LEAST_FREEDOM = 1e-6  # stands for none: the prior does not speak
+_SURPRISING = 0.01  # for the note on totals that scatter more than flips
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromHistory:
+    """A rule from earlier runs. `before` says of each question how many of them got it right; () if unused."""
+
+    rule: Rule
+    test: DropTest
+    predicted: NextCount
+    guarded: Fraction
+    before: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    """What the next count is predicted to be, and what the rule says about it beside."""
+
+    predicted: NextCount
+    mean: Fraction
+    phi: float | None = None
+    psi: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def from_history(gate: Gate, n: int, rung: Rung) -> FromHistory:
+    """The rule that a rung with history, or the beta-binomial one with a stated baseline, leads to.
+
+    Raises ConfigError when the gate has no false-alarm rate, or an impossible baseline.
+    """
+    alpha = nominal_alpha(gate)
+    if rung.method is Method.BETA_BINOMIAL_PREDICTIVE:
+        return _from_baseline(gate, n, rung, alpha)
+    if rung.method is Method.MODERATED_T:
+        return _from_count(gate, n, rung, alpha, _totals(gate, n, rung.runs, alpha))
+    before = _right_before(rung.runs)
+    if rung.method is Method.FLIP_PREDICTION:
+        return _from_count(gate, n, rung, alpha, _flips(gate, n, rung.runs, _questions(before, len(rung.runs)), alpha))
+    return _from_answers(gate, n, rung, alpha, before)
+
+
+def _from_baseline(gate: Gate, n: int, rung: Rung, alpha: float) -> FromHistory:
+    """One earlier total, as if of other questions: conservative on the same ones."""
+    if rung.runs:
+        correct, size = rung.runs[-1].correct, rung.runs[-1].n
+    else:
+        observed = stated_observed(gate)
+        correct, size = observed.correct, observed.n
+    found = predictive_count(correct, size, n, alpha)
+    below = np.cumsum(predictive_pmf(n, correct + 0.5, size - correct + 0.5))
+    test = CountTest(k_reject=found.k_pass, tail=lambda count: float(min(1.0, below[count])))
+    mean = Fraction(n * correct, size)
+    sd = sqrt(binomial_variance(mean, n) * (1 + Fraction(n, size)))
+    base = _Base(predicted=NextCount(mean=float(mean), sd=sd, df=inf), mean=mean)
+    rule = _rule(gate, n, rung, alpha, base, k_reject=found.k_pass, realised=found.size)
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=_guarded(mean, n))
+
+
+def _from_count(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base) -> FromHistory:
+    k_reject = reject_below(base.predicted, alpha)
+    test = CountTest(k_reject=k_reject, tail=lambda count: count_tail(base.predicted, count))
+    realised = count_tail(base.predicted, k_reject - 1)
+    rule = _rule(gate, n, rung, alpha, base, k_reject=k_reject, realised=realised)
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=_guarded(base.mean, n))
+
+
+def _from_answers(gate: Gate, n: int, rung: Rung, alpha: float, before: tuple[int, ...]) -> FromHistory:
+    """The p-value decides; the count is what it comes to if the flips are those of the earlier runs."""
+    runs = rung.runs
+    questions = _questions(before, len(runs))
+    if len(runs) == 1:
+        base = _totals(gate, n, runs, alpha)
+        test = ConditionalTest(questions=questions, critical=alpha)
+    else:
+        flips = _flips(gate, n, runs, questions, alpha)
+        totals = [run.correct for run in runs]
+        guard = guarded_p(0.5, totals, _flip_variance(questions), max(gate.nu_psi, _LEAST_FREEDOM))
+        critical = critical_p(alpha, guard.psi, guard.df)
+        test = ConditionalTest(questions=questions, critical=critical, psi=guard.psi, df=guard.df)
+        spread = NextCount(
+            mean=flips.predicted.mean,
+            sd=flips.predicted.sd * sqrt(guard.psi),
+            df=min(flips.predicted.df, guard.df),
+        )
+        notes = _scatter_notes(guard.psi, guard.dispersion_p)
+        base = _Base(predicted=spread, mean=flips.mean, phi=flips.phi, psi=guard.psi, notes=notes)
+    rule = _rule(gate, n, rung, alpha, base, k_reject=reject_below(base.predicted, alpha), realised=None)
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=_guarded(base.mean, n), before=before)
+
+
+def _totals(gate: Gate, n: int, runs: tuple[PastRun, ...], alpha: float) -> _Base:
+    """From totals: their own scatter, shrunk towards the gate's prior."""
+    totals = [run.correct for run in runs]
+    prior = max(gate.nu0, _LEAST_FREEDOM if len(runs) > 1 else 1.0)
+    found = moderated_t(n, totals, alpha, gate.phi0, prior)
+    mean = Fraction(sum(totals), len(runs))
+    v = binomial_variance(mean, n)
+    sd = sqrt(found.phi_moderated * v * (1 + Fraction(1, len(runs))))
+    plain = NextCount(mean=float(mean), sd=sd, df=found.df)
+    predicted = widened(plain, v, alpha)
+    notes = () if predicted == plain else ("equal totals: the margin is one binomial standard deviation",)
+    return _Base(predicted=predicted, mean=mean, phi=found.phi_moderated, notes=notes)
+
+
+def _flips(gate: Gate, n: int, runs: tuple[PastRun, ...], questions: tuple[int, ...], alpha: float) -> _Base:
+    """From the questions that changed sides between the runs."""
+    k = len(runs)
+    prior = max(gate.nu0, _LEAST_FREEDOM)
+    found = flip_prediction(k, dict(enumerate(questions)), alpha, gate.phi0, prior)
+    mean = Fraction(sum(run.correct for run in runs), k)
+    predicted = NextCount(mean=float(mean), sd=found.sd, df=found.df)
+    return _Base(predicted=predicted, mean=mean, phi=found.phi_moderated)
+
+
+def _rule(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base, *, k_reject: int, realised: float | None) -> Rule:
+    predicted = base.predicted
+    k_reject = max(k_reject, binding_floor(gate, n))
+    k_accept = None
+    if gate.delta is not None:
+        k_accept = max(0, accept_from(predicted, n * exact(gate.delta), gate.beta))
+    loss = noticed_loss(predicted, k_reject, POWER)
+    return Rule(
+        method=rung.method.value,
+        n=n,
+        k_reject=k_reject,
+        k_accept=k_accept,
+        reference_accuracy=float(base.mean / n),
+        alpha=alpha,
+        realised_alpha=realised,
+        sigmas=float(base.mean - k_reject) / sqrt(binomial_variance(base.mean, n)),
+        noticed_drop=None if loss is None else loss / n,
+        power=POWER,
+        notes=(*zone_notes(k_reject, k_accept), *floor_notes(gate, n), *base.notes, *rung.notes),
+        why=rung.why,
+        used=tuple(run.run_id for run in rung.runs),
+        excluded=rung.excluded,
+        phi=base.phi,
+        df=None if predicted.df == inf else predicted.df,
+        psi=base.psi,
+    )
+
+
+def _right_before(runs: tuple[PastRun, ...]) -> tuple[int, ...]:
+    """How many of the runs got each question right, in asking order."""
+    right = np.array([run.outcomes for run in runs if run.outcomes is not None], dtype=np.int64)
+    return tuple(right.sum(axis=0).tolist())
+
+
+def _questions(before: tuple[int, ...], runs: int) -> tuple[int, ...]:
+    """The number of questions that 0, 1, ..., k runs got right."""
+    return tuple(np.bincount(before, minlength=runs + 1).tolist())
+
+
+def _flip_variance(questions: tuple[int, ...]) -> float:
+    """V = sum k/(k-1) p_i (1-p_i)."""
+    k = len(questions) - 1
+    return float(Fraction(sum(h * (k - h) * number for h, number in enumerate(questions)), k * (k - 1)))
+
+
+def _guarded(mean: Fraction, n: int) -> Fraction:
+    """The healthy accuracy; a perfect history does not prove 1."""
+    return mean / n if mean < n else Fraction(2 * n + 1, 2 * n + 2)
+
+
+def _scatter_notes(psi: float, dispersion_p: float | None) -> tuple[str, ...]:
+    if dispersion_p is None or dispersion_p > _SURPRISING:
+        return ()
+    chance = f"chi-square p = {percent(dispersion_p)}"
+    return (f"earlier totals scatter more than flips explain ({chance}): psi {psi:.2f} widens the p-value",)

@@ -1,0 +1,65 @@
+"""Gates beside each other, each with what its threshold really does and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from gatekit.gate.audit import Audit, Chance, Figures
+from gatekit.gate.wording import accuracy, percent, points
+from gatekit.report.escape import escape_terminal
+from gatekit.report.table import aligned
+
+_TEXT_CHARACTERS = 400
+_LINE_CHARACTERS = 118
+_NOTE = (
+    "Rates are those of fresh questions (binomial). On the same questions in every run flips are fewer, so that false "
+    "alarms are rarer, and a drop beyond the threshold is seen more often, one short of it less often."
+)
+
+
+def audit_text(audits: Sequence[Audit]) -> str:
+    """One row per gate, then the findings of each by id."""
+    lines = [*aligned([_headings(), *(_row(audit) for audit in audits)]), ""]
+    for audit in audits:
+        lines += [escape_terminal(audit.name, _TEXT_CHARACTERS), *_findings(audit), ""]
+    return "\n".join([*lines, *wrap(_NOTE, _LINE_CHARACTERS)]) + "\n"
+
+
+def _headings() -> tuple[str, ...]:
+    return ("GATE", "METHOD", "N", "PASS FROM", "FALSE ALARMS", "FAILS A DROP OF", "NOTICES", "FAILED REQUESTS HIDDEN")
+
+
+def _row(audit: Audit) -> tuple[str, ...]:
+    if audit.figures is None:
+        return (audit.name, audit.method, str(audit.n), *("-" * 5))
+    figures = audit.figures
+    notices = "no drop" if figures.noticed_drop is None else points(figures.noticed_drop)
+    hidden = figures.hidden
+    return (
+        audit.name,
+        audit.method,
+        str(audit.n),
+        str(figures.k_pass),
+        _false_alarms(figures),
+        ", ".join(f"{points(drop.drop)}: {percent(drop.fails)}" for drop in figures.drops),
+        notices,
+        f"{hidden.requests} ({percent(hidden.share)})",
+    )
+
+
+def _false_alarms(figures: Figures) -> str:
+    rates = ", ".join(_chance(chance) for chance in figures.false_alarms)
+    has_distance = figures.sigmas is not None and not figures.is_assumed
+    return f"{rates} ({figures.sigmas:.2f} sd)" if has_distance else rates
+
+
+def _chance(chance: Chance) -> str:
+    return f"{percent(chance.fails)} at {accuracy(chance.accuracy)}"
+
+
+def _findings(audit: Audit) -> Iterator[str]:
+    if not audit.findings:
+        yield "  nothing found"
+    for finding in audit.findings:
+        yield f"  [{finding.id}] {escape_terminal(finding.text, _TEXT_CHARACTERS)}"

@@ -1,0 +1,81 @@
+"""How a verdict follows from its record, and what would change it, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gatekit.gate.derivation import Derivation
+from gatekit.gate.sensitivity import Change, Sensitivity
+from gatekit.gate.wording import accuracy
+from gatekit.records.run import RunRecord
+from gatekit.records.verdict import Outcome, Verdict
+from gatekit.report.escape import escape_terminal
+
+_LABEL_WIDTH = 13
+_TEXT_CHARACTERS = 600
+
+Line = tuple[str, str]
+
+
+def derivation_text(record: RunRecord, derivation: Derivation) -> str:
+    """The verdict, its steps, whether it holds today, and what would change it."""
+    verdict = record.verdict
+    head = f"{verdict.outcome.value}  {record.spec.name}: {verdict.reason}"
+    lines = [_safe(head), ""]
+    facts = [("run", record.run_id), *((step.label, step.text) for step in derivation.steps), *_seen_again(verdict)]
+    facts += [("today", _today(derivation))]
+    if derivation.sensitivity is not None:
+        facts += _changes(derivation.sensitivity, is_stopped=record.counts.unasked > 0)
+    facts += [("note", note) for note in (verdict.rule.notes if verdict.rule else ())]
+    lines += [f"  {_safe(label):<{_LABEL_WIDTH}}{_safe(text)}" for label, text in facts]
+    return "\n".join(lines) + "\n"
+
+
+def _safe(text: str) -> str:
+    return escape_terminal(text, limit=_TEXT_CHARACTERS)
+
+
+def _seen_again(verdict: Verdict) -> Iterator[Line]:
+    """What rules on earlier runs add."""
+    if verdict.p_value is not None:
+        yield "p-value", f"{verdict.p_value:.3g}"
+    if verdict.churn is not None:
+        churn = verdict.churn
+        sides = f"{churn.right_to_wrong} right to wrong, {churn.wrong_to_right} wrong to right"
+        surprise = "" if churn.p_value is None else f" (p = {churn.p_value:.3g})"
+        yield "churn", f"{sides} against {churn.run_id}{surprise}"
+    if verdict.cause is not None:
+        yield "cause", verdict.cause
+
+
+def _today(derivation: Derivation) -> str:
+    if derivation.disagreement is not None:
+        return f"DIFFERS: {derivation.disagreement}"
+    if derivation.recomputed is None:
+        return "as stored: these counts alone do not decide it"
+    return f"computed anew from the record: {derivation.recomputed.value}, as stored"
+
+
+def _changes(found: Sensitivity, *, is_stopped: bool) -> Iterator[Line]:
+    yield "fewer right", _change(found.fewer, "right answer", "wrong", is_stopped=is_stopped)
+    yield "more right", _change(found.more, "wrong answer", "right", is_stopped=is_stopped)
+    if found.lost_borne is not None:
+        yield (
+            "losses borne",
+            f"{found.lost_borne} more answers could be lost, whichever they are, and the verdict stands",
+        )
+    if found.fails_from_alpha is not None:
+        yield "other alphas", f"a FAIL at every alpha of {found.fails_from_alpha:.3g} or more, at no smaller one"
+    if found.passes_to_floor is not None:
+        yield (
+            "other floors",
+            f"an effective floor of up to {accuracy(found.passes_to_floor)} is reached, a higher one is not",
+        )
+
+
+def _change(change: Change | None, what: str, to: str, *, is_stopped: bool) -> str:
+    if change is None:
+        return f"no number of {what}s turned {to} changes the verdict"
+    answers = f"1 {what}" if change.answers == 1 else f"{change.answers} {what}s"
+    goes_on = is_stopped and change.outcome is Outcome.INCONCLUSIVE
+    return f"{answers} turned {to}: {'the run would have had to go on' if goes_on else change.outcome.value}"

@@ -1,0 +1,85 @@
+"""`gatekit explain RUN` as people use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import gatekit
+from gatekit.records.canonical import canonical_json, digest
+
+
+def explained(folder: Path, *overrides: str) -> dict[str, str]:
+    """The lines of the derivation of a run with these overrides, by label; the last of each label."""
+    gatekit(folder, "--run-id", "run-1", *overrides)
+    ran = gatekit(folder, "explain", "run")
+    assert (ran.code, ran.err) == (0, "")
+    assert "\x1b" not in ran.out
+    return {line[2:15].strip(): line[15:] for line in ran.out.splitlines()[2:]}
+
+
+def test_the_default_gate(tmp_path: Path) -> None:
+    """The formula stands there with the numbers put in, and the verdict is computed anew."""
+    said = explained(tmp_path, "gate.method=exact_binomial")
+    assert "max{k : P(X < k) <= 0.00274}, X ~ Bin(1319, 1253/1319)" in said["k_reject"]
+    assert "P(X < 1230) = 0.00226, P(X < 1231) = 0.00321 > alpha, so 1230" in said["k_reject"]
+    assert said["alpha"].startswith("1 - (1 - 1/365)^(1/1) = 0.00274")
+    assert said["verdict"].endswith(">= k_pass = 1230: PASS")
+    assert said["today"] == "computed anew from the record: PASS, as stored"
+    assert said["fewer right"].endswith("right answers turned wrong: FAIL")
+    assert said["losses borne"].startswith("13 more answers")
+
+
+def test_a_floor_that_fails(tmp_path: Path) -> None:
+    """A hand floor is shown in exact decimals, with the answers that are missing and the floor it reaches."""
+    said = explained(tmp_path, "gate=static_floor", "gate.floor=0.90", "gate.tolerance=0.08", "engine.accuracy=0.7")
+    assert said["k_reject"] == "k_reject = ceil((0.9 - 0.08) x 1319) = ceil(1081.58) = 1082, in exact decimals"
+    assert said["verdict"].endswith("< k_reject = 1082: FAIL")
+    assert "turned right: " in said["more right"]
+
+
+def test_lost_answers_both_ways(tmp_path: Path) -> None:
+    """Lost answers are counted wrong and right, and the limit on them is named."""
+    said = explained(tmp_path, "engine.faults.http_500=0.1", "client.attempts=1", "gate.method=exact_binomial")
+    assert "missing answers wrong: " in said["two-sided"]
+    assert said["two-sided"].count(", FAIL") == 1
+    assert "over the limit of 1%" in said["lost"]
+    assert said["today"] == "computed anew from the record: INFRA, as stored"
+
+
+def test_json(tmp_path: Path) -> None:
+    """One JSON document holds the steps and what would change the verdict."""
+    gatekit(tmp_path, "--run-id", "r", "task.n=200", "gate.sigmas=2", "gate.method=exact_binomial")
+    found = gatekit(tmp_path, "explain", "r", "--json").data
+    assert found["derivation"]["recomputed"] == found["verdict"]["outcome"]
+    assert found["derivation"]["disagreement"] is None
+    labels = [step["label"] for step in found["derivation"]["steps"]]
+    assert labels == ["rule", "inputs", "k_reject", "seen", "two-sided", "verdict"]
+    assert set(found["derivation"]["sensitivity"]) >= {"fewer", "more", "lost_borne"}
+
+
+def test_another_verdict_than_stored_is_said(tmp_path: Path) -> None:
+    """A record that holds a verdict its counts do not give is called out, with both verdicts."""
+    ran = gatekit(tmp_path, "--run-id", "r", "gate.method=exact_binomial", "--json")
+    path = tmp_path / ran.data["record"]
+    plain = json.loads(path.read_text())
+    del plain["digest"]
+    plain["verdict"]["outcome"] = "FAIL"
+    plain["spec"]["name"] = "red \x1b[31m"
+    plain["digest"] = digest(plain)
+    path.chmod(0o600)
+    path.write_bytes(canonical_json(plain) + b"\n")
+    out = gatekit(tmp_path, "explain", "r").out
+    assert "DIFFERS: the counts give PASS today, FAIL is stored" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 2), (("nothing",), 2), (("a", "b"), 2)])
+def test_wrong_input(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    """A missing or unknown run is exit 2 and one sentence."""
+    gatekit(tmp_path, "--run-id", "r", "task.n=22")
+    ran = gatekit(tmp_path, "explain", *arguments)
+    assert ran.code == code
+    assert ran.err.startswith("gatekit: ")
