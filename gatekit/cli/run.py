@@ -54,7 +54,7 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
 
 
 def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
-    if options.run_id:
+    if options.run_id is not None:
         raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
     specs = [one.spec for one in swept]
     ended = one_after_another(specs, lambda spec: _run_one(spec, options, environ), on_error=_say_error)
@@ -108,7 +108,7 @@ def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ende
             cache_dir=_cache_dir(environ),
             progress=progress,
         )
-        finished = execute(spec, run_id=options.run_id or _new_run_id(spec), around=around)
+        finished = execute(spec, run_id=_new_run_id(spec) if options.run_id is None else options.run_id, around=around)
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     stored_at = None if finished.path is None else str(finished.path)
     if not options.json:

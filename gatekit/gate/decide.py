@@ -102,7 +102,8 @@ def _sequential(spec: Spec, trial: Trial, statuses: Statuses, past: Past) -> tup
     if early is None or early.test is None:
         return None
     outcome = early_outcome(early.test, statuses)
-    if outcome is Outcome.FAIL or (outcome is Outcome.PASS and trial.allows_pass):
+    can_fail = outcome is Outcome.FAIL and trial.criterion.enough.can_fail
+    if can_fail or (outcome is Outcome.PASS and trial.allows_pass):
         return outcome, reasons.sequential(trial, outcome, early.method)
     return None
 

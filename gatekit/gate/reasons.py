@@ -21,7 +21,7 @@ _READ = "see the wrong answers: gatekit history show RUN --wrong"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A stable kebab-trial code, one sentence, and what to do next (empty when there is nothing to do)."""
+    """A stable kebab-case code, one sentence, and what to do next (empty when there is nothing to do)."""
 
     code: str
     text: str
@@ -107,7 +107,7 @@ def sequential(trial: Trial, outcome: Outcome, method: EarlyStop) -> Reason:
     """The sequential test crossed a boundary before every question was asked."""
     alpha, beta = trial.rule.alpha, trial.gate.beta
     if outcome is Outcome.FAIL:
-        rate = "" if alpha is None else f" (false alarms at most {percent(alpha)})"
+        rate = "" if alpha is None else f" (nominal alpha {percent(alpha)})"
         return Reason(code="sequential-fail", text=f"{_seen(trial)}: {method.value} finds a drop{rate}", hint=_READ)
     drop = points(margin(trial.gate))
     text = f"{_seen(trial)}: {method.value} excludes a drop of {drop} (missed at most {percent(beta)})"
@@ -152,7 +152,7 @@ def _too_many_truncated(trial: Trial) -> Reason:
     return Reason(
         code="too-many-truncated",
         text=f"{share} truncated, limit {limit}: raise protocol.max_tokens",
-        hint=f"{counts.truncated} of {counts.n} answers were cut off at protocol.max_tokens",
+        hint=f"{counts.truncated} answers were cut off; a higher limit is another protocol, with a history of its own",
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from gatekit.gate.reasons import listed
 from gatekit.gate.wording import p_value, percent, points
 from gatekit.records.answers import Counts, Observation
 from gatekit.records.run import RunRecord
-from gatekit.records.spec import Budget, Gate
+from gatekit.records.spec import Budget, Gate, Method
 from gatekit.records.verdict import Churn, Rule, Verdict
 from gatekit.report.escape import escape_terminal
 
 _LABEL_WIDTH = 13
+_WIDTH = 110
 _CELL_CHARACTERS = 300
 _EXAMPLES = 5
 _KEY_CHARACTERS = 19
@@ -28,10 +30,25 @@ def explain(record: RunRecord, *, comparable_runs: int | None = None, stored_at:
     """
     verdict = record.verdict
     lines = [f"{verdict.outcome.value}  {_safe(record.spec.name)}: {_safe(verdict.reason)}", ""]
-    lines += [f"  {label:<{_LABEL_WIDTH}}{_safe(text)}" for label, text in _facts(record, comparable_runs)]
+    for label, text in _facts(record, comparable_runs):
+        lines += _wrapped(label, text)
     if stored_at is not None:
-        lines.append(f"  {'record':<{_LABEL_WIDTH}}{_safe(stored_at)}")
+        lines += _wrapped("record", stored_at)
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """One fact, its further lines under its first word; what has no spaces (a path, an id) is never broken."""
+    indent = " " * (_LABEL_WIDTH + 2)
+    first = f"  {label:<{_LABEL_WIDTH}}"
+    return textwrap.wrap(
+        _safe(text),
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
 
 
 def _safe(text: str) -> str:
@@ -42,18 +59,22 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
     verdict = record.verdict
     if verdict.hint:
         yield "next", verdict.hint
-    if verdict.rule is not None:
+    counts = record.counts
+    has_answers = counts.lost + counts.unasked < counts.n
+    if verdict.rule is not None and has_answers:
         yield from _rule(verdict.rule, record.spec.gate)
         yield from _history(verdict.rule)
-    yield from _p_value(verdict)
-    yield from _churn(verdict.churn)
-    yield "seen", _seen(record.counts)
-    yield from _interval(verdict)
+    if has_answers:
+        yield from _p_value(verdict)
+        yield from _churn(verdict.churn)
+    yield "seen", _seen(counts)
+    if has_answers:
+        yield from _interval(verdict)
     yield from _lost(record.observations)
     yield from _served(record)
-    yield "compares", _compares(record, comparable_runs)
+    yield "comparable", _compares(record, comparable_runs)
     yield "run", record.run_id
-    for note in verdict.rule.notes if verdict.rule is not None else ():
+    for note in verdict.rule.notes if verdict.rule is not None and has_answers else ():
         yield "note", note
     for warning in verdict.warnings:
         yield "warning", warning
@@ -61,7 +82,7 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
 
 def _rule(rule: Rule, gate: Gate) -> Iterator[Line]:
     yield "rule", f"{rule.method}: {_counts(rule)}"
-    if rule.why:
+    if rule.why and gate.method is Method.AUTO:
         yield "why", rule.why
     yield "false alarms", _false_alarms(rule, gate)
     if rule.noticed_drop is not None:
@@ -84,9 +105,11 @@ def _false_alarms(rule: Rule, gate: Gate) -> str:
         return f"at most {percent(rule.alpha)} of runs of an unchanged model{_budget(rule, gate.budget, gate.alpha)}"
     if rule.realised_alpha is None or rule.reference_accuracy is None:
         return "unknown: no healthy accuracy is stated"
-    healthy = f"{100 * rule.reference_accuracy:.1f} %"
-    text = f"{percent(rule.realised_alpha)} of runs at a healthy accuracy of {healthy}"
-    if rule.sigmas is not None:
+    reference = f"{100 * rule.reference_accuracy:.1f} %"
+    is_floor = rule.method == Method.STATIC_FLOOR and gate.observed is None
+    healthy = f"if {reference}, the floor itself, is healthy" if is_floor else f"at a healthy accuracy of {reference}"
+    text = f"{percent(rule.realised_alpha)} of runs {healthy}"
+    if rule.sigmas is not None and not is_floor:
         text += f" ({rule.sigmas:.2f} standard deviations)"
     if rule.alpha is not None:
         text += f"; asked for at most {percent(rule.alpha)}" + _budget(rule, gate.budget, gate.alpha)
@@ -163,6 +186,6 @@ def _served(record: RunRecord) -> Iterator[Line]:
 def _compares(record: RunRecord, comparable_runs: int | None) -> str:
     key = record.comparability.key[:_KEY_CHARACTERS]
     if comparable_runs is None:
-        return f"with runs of key {key}"
+        return f"runs of key {key}"
     runs = "1 earlier run" if comparable_runs == 1 else f"{comparable_runs} earlier runs"
-    return f"with {runs} of the same key {key}"
+    return f"{runs} of key {key} (gate=auto decides by them)"

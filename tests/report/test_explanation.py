@@ -44,8 +44,14 @@ def record(spec: Spec, answers: str, past: Past) -> RunRecord:
 
 
 def lines(text: str) -> dict[str, str]:
-    """The facts by their labels."""
-    return {line[2:15].strip(): line[15:] for line in text.splitlines() if line.startswith("  ")}
+    """The facts by their labels, wrapped lines joined."""
+    facts: dict[str, str] = {}
+    label = ""
+    for line in text.splitlines():
+        if line.startswith("  "):
+            label = line[2:15].strip() or label
+            facts[label] = f"{facts[label]} {line[15:]}" if not line[2:15].strip() else line[15:]
+    return facts
 
 
 @pytest.fixture(scope="module")
