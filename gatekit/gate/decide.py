@@ -102,10 +102,10 @@ def _sequential(spec: Spec, trial: Trial, statuses: Statuses, past: Past) -> tup
     if early is None or early.test is None:
         return None
     outcome = early_outcome(early.test, statuses)
-    can_fail = outcome is Outcome.FAIL and trial.criterion.enough.can_fail
-    if can_fail or (outcome is Outcome.PASS and trial.allows_pass):
-        return outcome, reasons.sequential(trial, outcome, early.method)
-    return None
+    allowed = {Outcome.FAIL: trial.criterion.enough.can_fail, Outcome.PASS: trial.allows_pass}
+    if outcome is None or not allowed.get(outcome, False):
+        return None
+    return outcome, reasons.sequential(trial, outcome, early.method)
 
 
 def _outcome(trial: Trial, changed: Churn | None) -> tuple[Outcome, Reason]:
