@@ -30,13 +30,18 @@ _NAMES = frozenset(
     }
 )
 _PREFIXES = ("LC_", "NVIDIA_")
+_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that any server gets; PATH falls back to the system's default one."""
-    kept = {name: value for name, value in environ.items() if name in _NAMES or name.startswith(_PREFIXES)}
+    kept = {name: value for name, value in environ.items() if name in _NAMES or _is_plain_setting(name)}
     kept.setdefault("PATH", os.defpath)
     return kept
+
+
+def _is_plain_setting(name: str) -> bool:
+    return name.startswith(_PREFIXES) and not any(word in name.upper() for word in _SECRET_WORDS)
 
 
 def engine_environment(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:

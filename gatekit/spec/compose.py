@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,17 +21,35 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType, RangeSweep
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from gatekit.errors import ConfigError
-from gatekit.spec.reader import Document, KeyPath, display, runs_code
+from gatekit.errors import ConfigError, Problem
+from gatekit.spec.reader import Document, KeyPath, display, references, runs_code
 from gatekit.spec.source import CheckedSource
 
 ROOT = "config"
+MOST_REFERENCES = 32
+MOST_SPECS = 1000
+_NOTHING = object()
+
+# What stands here may be a secret that somebody put into the wrong place: it is never repeated.
+_PRIVATE = re.compile(
+    r"[+~]*(engine\.(args|command|env|base_url|api_key_env)|model\.(server_args|server_env))(?![A-Za-z0-9_])"
+)
+
+
+def shown_override(text: str) -> str:
+    """An override as it may be shown: the value is left out where secrets go astray.
+
+    >>> shown_override("engine.env.KEY=abc"), shown_override("task.n=7")
+    ('engine.env.KEY=...', 'task.n=7')
+    """
+    key, sign, _ = text.partition("=")
+    return f"{key}=..." if sign and _PRIVATE.match(key) else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +82,7 @@ class Composition:
         name = ".".join(str(part) for part in path)
         for text in reversed(self.overrides):
             if text.lstrip("+~").partition("=")[0] == name:
-                return f"override {text.lstrip('+')}"
+                return f"override {shown_override(text).lstrip('+')}"
         return None
 
     def _file(self, path: KeyPath, *, key: bool) -> str | None:
@@ -90,7 +110,19 @@ def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tup
         parsed = _parse(overrides, loader)
         for override in parsed:
             _refuse_hostile(override)
+        if math.prod(_width(override) for override in parsed) > MOST_SPECS:
+            raise ConfigError.one(f"the sweep asks for over {MOST_SPECS} specs", reason="sweep-too-large")
         return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(parsed, None)[0])
+
+
+def _width(override: Override) -> int:
+    """How many values an override sweeps over; 1 where that takes a look at the folders."""
+    value = override.value()
+    if isinstance(value, ChoiceSweep):
+        return max(len(value.list), 1)
+    if isinstance(value, RangeSweep) and value.start is not None and value.stop is not None and value.step:
+        return max(math.ceil((value.stop - value.start) / value.step), 1)
+    return 1
 
 
 def options(group: str, *, config_dirs: Sequence[Path]) -> tuple[str, ...]:
@@ -165,22 +197,24 @@ def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
         try:
             parsed.extend(parser.parse_overrides([text]))
         except HydraException as error:
-            why = str(error).strip().splitlines()[0]
+            shown = shown_override(text)
+            why = str(error).strip().splitlines()[0] if shown == text else "cannot be parsed"
             hint = "overrides look like group=option or key.path=value"
-            raise ConfigError.one(f"override {text!r}: {why}", reason="bad-override", hint=hint) from None
+            raise ConfigError.one(f"override {shown!r}: {why}", reason="bad-override", hint=hint) from None
     return parsed
 
 
 def _refuse_hostile(override: Override) -> None:
-    text = override.input_line or ""
+    raw = override.input_line or ""
+    text = shown_override(raw)
     key = override.key_or_group
     if key == "hydra" or key.startswith(("hydra.", "hydra/")):
         raise ConfigError.one(f"override {text!r}: Hydra's own settings are not allowed", reason="hydra-node")
     if override.package is not None:
         raise ConfigError.one(f"override {text!r}: packages are not allowed", reason="package-header")
-    if runs_code(text):
+    if runs_code(raw):
         raise ConfigError.one(f"override {text!r}: resolvers are not allowed", reason="resolver")
-    if "_target_" in text:
+    if "_target_" in raw:
         raise ConfigError.one(f"override {text!r}: '_target_' is not allowed: configs run no code", reason="runs-code")
 
 
@@ -191,7 +225,9 @@ def _checked(override: Override, loader: ConfigLoader) -> str:
     key = override.key_or_group
     groups = loader.list_groups("")
     if override.is_sweep_override():
-        raise ConfigError.one(f"override {text!r} asks for several values", reason="sweep", hint="add -m to sweep")
+        raise ConfigError.one(
+            f"override {shown_override(text)!r} asks for several values", reason="sweep", hint="add -m to sweep"
+        )
     if key in groups:
         _check_option(override, loader.get_group_options(key, ObjectType.CONFIG))
         return text
@@ -200,7 +236,9 @@ def _checked(override: Override, loader: ConfigLoader) -> str:
         near = _nearest(section, [*groups, "client"])
         known = ", ".join(sorted(g for g in groups if g != "hydra"))
         hint = f"did you mean {near!r}?" if near else f"groups are {known}"
-        raise ConfigError.one(f"override {text!r}: unknown group or key {section!r}", reason="unknown-group", hint=hint)
+        raise ConfigError.one(
+            f"override {shown_override(text)!r}: unknown group or key {section!r}", reason="unknown-group", hint=hint
+        )
     if override.type is OverrideType.DEL:
         return text
     return "++" + text.lstrip("+")
@@ -228,14 +266,61 @@ def _compose(overrides: list[str], loader: ConfigLoader) -> Composition:
     assert isinstance(choices, dict)
     OmegaConf.set_struct(config, False)
     del config["hydra"]
-    data = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(data, dict)
-    return Composition(
-        data={str(key): value for key, value in data.items()},
+    composition = Composition(
+        data=_plain(config, resolve=False),
         choices={str(k): str(v) for k, v in choices.items() if not str(k).startswith("hydra/")},
         overrides=tuple(overrides),
         documents=tuple(_documents(loader)),
     )
+    _refuse_bad_references(composition)
+    return replace(composition, data=_plain(config, resolve=True))
+
+
+def _plain(config: DictConfig, *, resolve: bool) -> dict[str, Any]:
+    data = OmegaConf.to_container(config, resolve=resolve)
+    assert isinstance(data, dict)
+    return {str(key): value for key, value in data.items()}
+
+
+def _refuse_bad_references(composition: Composition) -> None:
+    """A reference leads to a plain value: not to nothing, not to a resolver, and not to another reference.
+
+    Without chains there are no cycles, and a short file cannot grow into gigabytes.
+    """
+    found = [(path, text) for path, text in _texts(composition.data, ()) if "${" in text or text == "???"]
+    problems = [
+        Problem(where=composition.locate(path), what=f"{'.'.join(map(str, path))}: {what}", reason=reason)
+        for path, text in found
+        for what, reason in _reference_faults(text, composition.data)
+    ]
+    if len(found) > MOST_REFERENCES:
+        problems.append(Problem(where="", what=f"over {MOST_REFERENCES} references", reason="reference-bomb"))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _reference_faults(text: str, data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if text == "???":
+        yield "a value is missing", "missing-value"
+    elif runs_code(text):
+        yield "resolvers are not allowed", "resolver"
+    for target in references(text):
+        name = ".".join(target)
+        value: Any = data
+        for part in target:
+            value = value.get(part, _NOTHING) if isinstance(value, dict) else _NOTHING
+        if value is _NOTHING:
+            yield f"refers to {name}, which is not there", "bad-reference"
+        elif any("${" in inner for _, inner in _texts(value, ())):
+            yield f"refers to {name}, which is a reference itself (a cycle or a chain)", "bad-reference"
+
+
+def _texts(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _texts(item, (*path, key))
 
 
 def _documents(loader: ConfigLoader) -> Iterator[tuple[KeyPath, Document]]:

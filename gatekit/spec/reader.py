@@ -22,7 +22,7 @@ KeyPath = tuple[str | int, ...]
 
 _INSTANTIATION_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
 _PACKAGE_HEADER = re.compile(r"\s*#\s*@")
-_RESOLVER = re.compile(r"\$\{[^}]*:")
+_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\}")
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -62,7 +62,16 @@ def read(path: Path) -> Document:
 
 def runs_code(text: str) -> bool:
     """Whether a value asks for a resolver (`${oc.env:...}`); references such as `${model.name}` do not."""
-    return _RESOLVER.search(text) is not None
+    return "${" in _REFERENCE.sub("", text)
+
+
+def references(text: str) -> list[tuple[str, ...]]:
+    """The key paths that a value refers to.
+
+    >>> references("${model.name} on ${hw.name}")
+    [('model', 'name'), ('hw', 'name')]
+    """
+    return [tuple(found[2:-1].split(".")) for found in _REFERENCE.findall(text)]
 
 
 def _text(path: Path) -> str:
@@ -134,9 +143,20 @@ class _Reading:
         if not isinstance(data, dict):
             self._problem(_mark(node), "a config file is a mapping of keys to values", "not-a-mapping")
             return {}
+        self._check_defaults(data.get("defaults"))
         if "hydra" in data:
             self._problem(self.keys[("hydra",)], "'hydra' nodes are not allowed", "hydra-node")
         return data
+
+    def _check_defaults(self, entries: Any) -> None:
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            words = [*entry, *entry.values()] if isinstance(entry, dict) else [entry]
+            text = " ".join(str(word) for word in words)
+            mark = self.values["defaults", index]
+            if "hydra" in text:
+                self._problem(mark, "Hydra's own settings are not allowed in a defaults list", "hydra-node")
+            elif "@" in text or "${" in text:
+                self._problem(mark, "packages and references are not allowed in a defaults list", "package-header")
 
     def _check_header(self) -> None:
         for number, line in enumerate(self.text.splitlines(), start=1):
@@ -203,6 +223,8 @@ class _Reading:
 
     def _scalar(self, event: Any) -> Any:
         text = event.value
+        if text == "???":
+            self._problem(_mark(event), "a value is missing", "missing-value", "write it, or leave the key out")
         if runs_code(text):
             self._problem(_mark(event), f"resolver in {text[:80]!r} is not allowed", "resolver")
         if not event.implicit[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from gatekit.engine.base_url import check_base_url
@@ -9,6 +10,10 @@ from gatekit.errors import ConfigError, Problem
 from gatekit.records.spec import EngineKind, Method, ShotOverlap, ShotSource, Spec
 from gatekit.spec.compose import Composition
 from gatekit.spec.reader import KeyPath
+
+_SHORTEST_PREFIX = len("--api")
+_SECRET_FLAG = re.compile(r"^--(.*-)?(token|secret|password|api-key|credentials?)$")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "env", "sudo", "su", "eval", "exec", "xargs"})
 
 MANAGED_FLAGS = frozenset({"--host", "--port", "--api-key", "--served-model-name", "--alias"})
 
@@ -104,9 +109,15 @@ def flags_are_not_managed(spec: Spec) -> Found:
 
 
 def _managed(path: KeyPath, arg: str) -> Found:
-    flag = arg.split("=", 1)[0]
-    if flag in MANAGED_FLAGS:
+    # Servers read --served_model_name and --served alike.
+    flag = arg.split("=", 1)[0].replace("_", "-").lower()
+    is_short = len(flag) >= _SHORTEST_PREFIX and any(managed.startswith(flag) for managed in MANAGED_FLAGS)
+    if flag in MANAGED_FLAGS or is_short:
         yield path, f"{flag} is managed by gatekit", "managed-flag", "remove it"
+    elif _SECRET_FLAG.search(flag):
+        yield path, f"{flag} takes a secret", "secret-in-config", "secrets never stand in configs"
+    if path[:2] == ("engine", "command") and (flag == "-c" or flag.rpartition("/")[2] in _SHELLS):
+        yield path, f"{flag} would run a command line", "shell-command", "name the server's own program"
 
 
 def environment_holds_no_secret(spec: Spec) -> Found:

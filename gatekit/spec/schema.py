@@ -10,7 +10,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from referencing import Registry, Resource
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
 from gatekit.errors import Problem
 from gatekit.resources import schema
@@ -18,6 +20,16 @@ from gatekit.spec.compose import Composition
 from gatekit.spec.reader import KeyPath
 
 SECTIONS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "client")
+
+_PRIVATE = {
+    ("engine", "args"),
+    ("engine", "command"),
+    ("engine", "env"),
+    ("engine", "base_url"),
+    ("engine", "api_key_env"),
+    ("model", "server_args"),
+    ("model", "server_env"),
+}
 
 _TYPES = {
     "string": "a text",
@@ -48,10 +60,17 @@ def _not_finite(value: Any, path: KeyPath, composition: Composition) -> Iterator
 
 
 @cache
-def _validator() -> Draft202012Validator:
-    resources = [(f"gatekit:{name}", Resource.from_contents(schema(name))) for name in SECTIONS]
+def _validator() -> Any:
+    # A schema that names its dialect would be checked by the dialect's own class instead of the strict one.
+    bare = {name: {key: value for key, value in schema(name).items() if key != "$schema"} for name in SECTIONS}
+    resources = [(f"gatekit:{name}", DRAFT202012.create_resource(contents)) for name, contents in bare.items()]
     registry: Registry[Any] = Registry().with_resources(resources)
-    return Draft202012Validator(schema("spec"), registry=registry)
+    # JSON Schema takes 1000.0 for an integer; Python does not count with it.
+    types = Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    )
+    strict = extend(Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]  # stubs
+    return strict(schema("spec"), registry=registry)
 
 
 def _section_order(error: ValidationError) -> tuple[int, str]:
@@ -105,7 +124,7 @@ def _bad_names(error: ValidationError, path: KeyPath, composition: Composition) 
 
 
 def _bad_value(error: ValidationError) -> tuple[str, str, str]:
-    value = _shown(error.instance)
+    value = "a value" if tuple(error.absolute_path)[:2] in _PRIVATE else _shown(error.instance)
     if error.validator == "type":
         return _wrong_type(error, value)
     if error.validator == "enum":

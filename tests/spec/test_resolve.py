@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -114,8 +115,16 @@ def test_an_override_may_set_a_key_that_no_file_has() -> None:
         ("protocol.shots_source=test_head", ["[shots-overlap]"]),
         ("protocol.question_template=hello", ["[template-place]"]),
         ("model.name='${oc.env:HOME}'", ["[resolver]"]),
-        ("task.n=${nope}", ["'nope' not found", "[cannot-compose]"]),
-        ("model.name=${model.name}", ["[cannot-compose]"]),
+        ("task.n=${nope}", ["task.n: refers to nope", "not there", "[bad-reference]"]),
+        ("model.name=${model.name}", ["a cycle or a chain", "[bad-reference]"]),
+        ("model.name='${oc.${engine.name}:HOME}'", ["[resolver]"]),
+        ("model.name='???'", ["missing", "[missing-value]"]),
+        ("task.n=1e3", ["whole number", "1000.0", "[wrong-type]"]),
+        ("client.concurrency=64.0", ["whole number", "[wrong-type]"]),
+        ("engine.args=['--served_model_name=x']", ["managed by gatekit", "[managed-flag]"]),
+        ("engine.args=['--serv', x]", ["managed by gatekit", "[managed-flag]"]),
+        ("engine.args=['--hf-token', x]", ["takes a secret", "[secret-in-config]"]),
+        ("engine.command=[bash, '-c', x]", ["[shell-command]"]),
         ("hydra.searchpath=[/tmp]", ["[hydra-node]"]),
         ("hydra/launcher=basic", ["[hydra-node]"]),
         ("+engine._target_=os.system", ["[runs-code]"]),
@@ -206,6 +215,47 @@ def test_an_override_is_blamed_for_its_own_mistake() -> None:
     """A mapping given on the command line is where its mistakes are shown."""
     (line,) = problems_of("gate.observed={correct: 1400, n: 1319}")
     assert line.startswith("override gate.observed=")
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "engine.args=['--api-key', sk-live-SECRET]",
+        "engine.args=['--api-key=sk-live-SECRET']",
+        "engine.args=sk-live-SECRET",
+        "engine.env={HF_TOKEN: sk-live-SECRET}",
+        "engine.base_url=http://user:sk-live-SECRET@h",
+        "engine.api_key_env=sk-live-SECRET",
+        "engine.args=[sk-live-SECRET",
+    ],
+)
+def test_a_misplaced_secret_is_not_repeated(override: str) -> None:
+    """What somebody put where secrets go astray stands in no error line."""
+    assert "SECRET" not in "".join(problems_of("engine=external", override))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"  z{i}: '" + "${gate.z%d}" % (i + 1) * 10 + "'\n" for i in range(9)) + "  z9: xxxxxxxxxx\n",
+        "".join(f"  z{i}: {{" + ", ".join(f"k{j}: '${{gate.z{i + 1}}}'" for j in range(9)) + "}\n" for i in range(7)),
+    ],
+)
+def test_a_reference_bomb_is_refused(tmp_path: Path, text: str) -> None:
+    """References that lead to references cannot make gigabytes of a short file."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text("defaults:\n  - simulated\ngate:\n" + text)
+    began = time.monotonic()
+    assert any("[bad-reference]" in line for line in problems_of("model=ours", extra=(str(tmp_path),)))
+    assert time.monotonic() - began < 5
+
+
+def test_a_sweep_is_bounded() -> None:
+    """A sweep of a hundred million specs is refused before it is made."""
+    for sweep in (["task.n=range(1,100000000)"], ["task.n=range(1,100)", "engine.seed=range(0,100)"]):
+        with pytest.raises(ConfigError) as caught:
+            resolve_many(sweep, dirs=config_dirs([], {}))
+        assert caught.value.reason == "sweep-too-large"
 
 
 def test_a_missing_config_folder_is_named() -> None:
