@@ -36,6 +36,7 @@ class FailureKind(StrEnum):
     BAD_SHAPE = "bad_shape"
     TOO_LARGE = "too_large"
     WRONG_MODEL = "wrong_model"
+    ABORTED = "aborted"
     NOT_ASKED = "not_asked"
 
 

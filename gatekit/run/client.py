@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,7 +18,16 @@ from gatekit.records.spec import Api
 from gatekit.report.escape import escape_terminal
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_BODIES_BYTES = 64 * 1024 * 1024
+MAX_TEXT_CHARACTERS = 1024 * 1024
 _DETAIL_CHARACTERS = 200
+_SHORTEST_MASKED_KEY = 8
+
+# How an answer ends by the model's own doing; anything else is the server's.
+_FINISHED = frozenset(
+    {"stop", "length", "tool_calls", "function_call", "eos", "eos_token", "stop_sequence", "end_turn"}
+)
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 ROUTES = {Api.COMPLETIONS: "/v1/completions", Api.CHAT: "/v1/chat/completions"}
 
@@ -45,6 +55,7 @@ class Client:
         self._api_key = api_key
         self._request_timeout_s = request_timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._held_bytes = 0
 
     async def __aenter__(self) -> Self:
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -95,7 +106,7 @@ class Client:
         try:
             return parse_completion(api, reply.data)
         except BadShapeError as error:
-            return self._refusal(FailureKind.BAD_SHAPE, str(error))
+            return self._refusal(error.kind, str(error))
 
     async def _request(self, method: str, path: str, body: bytes | None, limit: float) -> Reply | Refusal:
         assert self._session is not None, "use the client as a context manager"
@@ -106,14 +117,37 @@ class Client:
                 asyncio.timeout(limit),
                 self._session.request(method, url, data=body, allow_redirects=False) as response,
             ):
-                raw = await _bounded_body(response)
+                raw = await self._bounded_body(response)
                 return self._read(response, raw, path)
-        except _TooLargeError:
-            return self._refusal(FailureKind.TOO_LARGE, f"{path}: body over {MAX_BODY_BYTES // 2**20} MiB")
+        except _TooLargeError as error:
+            return self._refusal(FailureKind.TOO_LARGE, f"{path}: {error}")
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             return self._refusal(*_classify(error, limit))
 
+    async def _bounded_body(self, response: aiohttp.ClientResponse) -> bytes:
+        """The body, within the limit for one and the limit for all that are being read at the same time."""
+        if (response.content_length or 0) > MAX_BODY_BYTES:
+            response.close()
+            raise _TooLargeError(f"body over {MAX_BODY_BYTES // 2**20} MiB")
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async for chunk in response.content.iter_any():
+                size += len(chunk)
+                self._held_bytes += len(chunk)
+                if size > MAX_BODY_BYTES or self._held_bytes > MAX_BODIES_BYTES:
+                    response.close()
+                    limit = MAX_BODY_BYTES if size > MAX_BODY_BYTES else MAX_BODIES_BYTES
+                    raise _TooLargeError(f"body over {limit // 2**20} MiB")
+                chunks.append(chunk)
+        finally:
+            self._held_bytes -= size
+        return b"".join(chunks)
+
     def _read(self, response: aiohttp.ClientResponse, raw: bytes, path: str) -> Reply | Refusal:
+        if self._api_key is not None and len(self._api_key) >= _SHORTEST_MASKED_KEY:
+            # A server that repeats the key would put it into records, logs and terminals.
+            raw = raw.replace(self._api_key.encode(), b"***")
         if response.status != 200:
             kind = _kind_of_status(response.status)
             shown = raw[: 4 * _DETAIL_CHARACTERS].decode("utf-8", errors="replace")
@@ -146,19 +180,11 @@ class _TooLargeError(Exception):
 
 
 class BadShapeError(Exception):
-    """A response body that is JSON and yet no completion."""
+    """A response body that is JSON and yet no completion, as a failure of this kind."""
 
-
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            response.close()
-            raise _TooLargeError
-        chunks.append(chunk)
-    return b"".join(chunks)
+    def __init__(self, what: str, kind: FailureKind = FailureKind.BAD_SHAPE) -> None:
+        super().__init__(what)
+        self.kind = kind
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -205,6 +231,8 @@ def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
 
 def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
     """The completion in an OpenAI-style response body. Raises BadShapeError when it is none."""
+    if data.get("error") or data.get("object") == "error":
+        raise BadShapeError(f"an error with status 200: {data.get('error') or data.get('message')}")
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise BadShapeError("no choices in the response")
@@ -222,22 +250,42 @@ def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
         completion_tokens=_count(usage.get("completion_tokens")),
         has_tool_calls=bool(message.get("tool_calls")),
     )
+    _refuse_unfinished(completion)
     _refuse_swallowed_text(completion)
     return completion
 
 
+def _refuse_unfinished(completion: Completion) -> None:
+    """An answer that the server broke off is none of the model's."""
+    reason = completion.finish_reason
+    if reason is not None and reason not in _FINISHED:
+        raise BadShapeError(f"finish_reason {reason}", FailureKind.ABORTED)
+
+
 def _refuse_swallowed_text(completion: Completion) -> None:
-    """Tokens were made, the answer stopped by itself, and no text of any kind came: the server lost it."""
-    something = completion.text or completion.reasoning or completion.has_tool_calls
-    if not something and completion.finish_reason == "stop" and (completion.completion_tokens or 0) > 1:
-        raise BadShapeError(f"{completion.completion_tokens} tokens but no text in the response")
+    """No text of any kind, and no plain word that none was made: the server lost the answer.
+
+    A null text counts as empty only when the server says that it made no token or reached the limit; an empty
+    text also when it made one (the end of the answer) or does not say.
+    """
+    if completion.text or completion.reasoning or completion.has_tool_calls or completion.finish_reason == "length":
+        return
+    made = completion.completion_tokens
+    is_empty = made == 0 if completion.text is None else made is None or made <= 1
+    if not is_empty:
+        raise BadShapeError(f"{'unknown' if made is None else made} tokens but no text in the response")
 
 
 def _text(data: Mapping[str, Any], key: str) -> str | None:
     value = data.get(key)
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return None
+    if not isinstance(value, str):
         raise BadShapeError(f"{key} is not a text")
-    return value
+    if len(value) > MAX_TEXT_CHARACTERS:
+        what = f"{key} over {MAX_TEXT_CHARACTERS // 2**20} MiB characters"
+        raise BadShapeError(what, FailureKind.TOO_LARGE)
+    return _LONE_SURROGATE.sub("\ufffd", value)
 
 
 def _count(value: object) -> int | None:

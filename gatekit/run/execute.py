@@ -87,7 +87,7 @@ def _utc(moment: datetime) -> str:
 
 def _events(measured: Measured) -> tuple[str, ...]:
     failure = None if measured.failure is None else measured.failure.message
-    return tuple(event for event in (measured.stopped_early, failure) if event is not None)
+    return (*measured.events, *(event for event in (measured.stopped_early, failure) if event is not None))
 
 
 def _stopping(plan: Plan, past: Past) -> Stopping:

@@ -24,6 +24,7 @@ _RETRIED = frozenset(
         FailureKind.SERVER_ERROR,
         FailureKind.NOT_JSON,
         FailureKind.BAD_SHAPE,
+        FailureKind.ABORTED,
     }
 )
 # These will not change by asking the next question: the run is over.

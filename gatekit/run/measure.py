@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from gatekit.records.run import Served
 from gatekit.run.client import Client
 from gatekit.run.journal import Journal
 from gatekit.run.loop import Answer, Asking
-from gatekit.run.observe import Observer
+from gatekit.run.observe import Observer, suspicions
 from gatekit.run.plan import Plan
 from gatekit.run.progress import Progress
 from gatekit.run.readiness import Identity, Readiness
@@ -31,7 +32,7 @@ class Measured:
     """One observation per question, who answered (None: nobody was ready), and what went wrong, if at all.
 
     `stopped_early` says why the remaining questions were not needed; they have no observation then. `warnings`
-    is what could not be verified.
+    is what could not be verified or looks wrong, `events` what else is worth keeping.
     """
 
     observations: tuple[Observation, ...]
@@ -39,6 +40,7 @@ class Measured:
     failure: InfraError | None
     stopped_early: str | None = None
     warnings: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
 
 
 def measure(
@@ -70,12 +72,15 @@ async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress, stopping:
         if stop.signal is not None:
             raise _interrupted(stop.signal, observer.done, plan)
     stopped = pass_.stopped
+    observations = observer.in_order(failure) if stopped is None else observer.finished()
+    unverified = _unverified(endpoint, pass_.identity)
     return Measured(
-        observations=observer.in_order(failure) if stopped is None else observer.finished(),
+        observations=observations,
         served=_served(plan, endpoint, pass_.identity),
         failure=failure,
         stopped_early=None if stopped is None else stopped.text,
-        warnings=_unverified(endpoint, pass_.identity),
+        warnings=(*unverified, *pass_.warnings, *suspicions(observations)),
+        events=pass_.events,
     )
 
 
@@ -105,6 +110,8 @@ class _Pass:
         self.stopping = stopping
         self.identity: Identity | None = None
         self.stopped: StopReason | None = None
+        self.warnings: tuple[str, ...] = ()
+        self.events: tuple[str, ...] = ()
 
     async def run(self, stop: Stop) -> InfraError | None:
         """What went wrong, or None; returns early when a signal came."""
@@ -120,17 +127,29 @@ class _Pass:
         )
         try:
             self.identity = await unless_stopped(readiness.wait(), stop)
+            self.events += (f"ready after {time.monotonic() - readiness.began_s:.1f} s",)
             self.progress.phase(f"asking {len(self.plan.prompts)} questions")
             asking = self._asking(watch)
             failure = await asking.run(stop)
             self.stopped = asking.stopped
             if failure is None and not stop.is_set():
-                _refuse_change(self.identity, await readiness.identity())
+                self._compare(self.identity, await readiness.identity_again())
         except StoppedError:
             return None
         except InfraError as error:
             return error
         return failure
+
+    def _compare(self, before: Identity, after: Identity | None) -> None:
+        """Two known and different answers are a change; what could not be asked again is said, and no change."""
+        if after is None:
+            self.warnings += ("not verified: who answered could not be asked again after the run",)
+            return
+        models, versions = (before.models, after.models), (before.version, after.version)
+        if any(None not in pair and pair[0] != pair[1] for pair in (models, versions)):
+            what = f"the server changed during the run: {before.models} {before.version} before, "
+            what += f"{after.models} {after.version} after"
+            raise InfraError(what, reason="server-changed", hint="answers of two servers are never pooled")
 
     def _asking(self, watch: Callable[[], str | None]) -> Asking:
         spec = self.plan.spec
@@ -161,13 +180,6 @@ def _watch(endpoint: Endpoint) -> Callable[[], str | None]:
         return f"exit code {code}, log {process.log_path}" + (f", its end: {tail}" if tail else "")
 
     return gone
-
-
-def _refuse_change(before: Identity, after: Identity) -> None:
-    if before != after:
-        what = f"the server changed during the run: {before.models} {before.version} before, "
-        what += f"{after.models} {after.version} after"
-        raise InfraError(what, reason="server-changed", hint="answers of two servers are never pooled")
 
 
 def _interrupted(number: signal.Signals, done: int, plan: Plan) -> Interrupted:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from gatekit.errors import InfraError
 from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status
 from gatekit.run.journal import Journal
@@ -11,6 +14,10 @@ from gatekit.run.progress import Progress
 from gatekit.task.score import Extractor
 
 _REASON_CHARACTERS = 200
+_ENOUGH_TO_SUSPECT = 10
+_SAME_SHARE = 0.9
+_SHOWN_IDS = 20
+_SHOWN_DETAIL = 120
 
 
 class Observer:
@@ -79,6 +86,32 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
         latency_s=None if answer.latency_s is None else round(answer.latency_s, 6),
         attempts=answer.attempts,
     )
+
+
+def suspicions(observations: tuple[Observation, ...]) -> tuple[str, ...]:
+    """What is wrong with the answers as a whole: all the same, all empty; and why answers were lost, by kind."""
+    texts = [seen.text or "" for seen in observations if seen.failure is None]
+    found = []
+    if len(texts) >= _ENOUGH_TO_SUSPECT:
+        text, times = Counter(texts).most_common(1)[0]
+        share = times / len(texts)
+        if share >= _SAME_SHARE:
+            what = "identical" if text.strip() else "empty: does the server's parser swallow them?"
+            found.append(f"{100 * share:.0f}% of the outputs are {what}")
+    return (*found, *_losses(observations))
+
+
+def _losses(observations: tuple[Observation, ...]) -> Iterator[str]:
+    """One line per kind of failure: how many, the first one's detail, and which questions."""
+    kinds: dict[FailureKind, list[Observation]] = {}
+    for seen in observations:
+        if seen.failure is not None and seen.failure.kind is not FailureKind.NOT_ASKED:
+            kinds.setdefault(seen.failure.kind, []).append(seen)
+    for kind, lost in kinds.items():
+        assert lost[0].failure is not None
+        more = ", ..." if len(lost) > _SHOWN_IDS else ""
+        ids = ", ".join(str(seen.question_id) for seen in lost[:_SHOWN_IDS]) + more
+        yield f"{len(lost)} lost by {kind.value}: {lost[0].failure.detail[:_SHOWN_DETAIL]} (questions {ids})"
 
 
 def _expected(question: Question) -> str:

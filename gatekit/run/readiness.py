@@ -18,10 +18,12 @@ from gatekit.run.requests import bodies
 MODELS_PATH = "/v1/models"
 _POLL_S = 0.25
 _SHORT_S = 10.0
+_TRIES_AFTER = 5
+_PAUSE_AFTER_S = 1.0
 _WARM_UP = "Question: What is 1 + 1?\nAnswer:"
 _HOPELESS = {
     FailureKind.DNS: "check engine.base_url",
-    FailureKind.TLS: "use a certificate that this machine trusts, or http:// on loopback",
+    FailureKind.TLS: "name your certificate authority in SSL_CERT_FILE, or use http:// on loopback",
     FailureKind.UNAUTHORIZED: "name the variable that holds the key: engine.api_key_env=NAME",
     FailureKind.REDIRECT: "give the final address as engine.base_url",
     FailureKind.REJECTED: "see the server's log",
@@ -62,17 +64,36 @@ class Readiness:
         Raises InfraError when it dies, is somebody else, refuses for good, or does not answer in time.
         """
         await self._until_healthy()
-        identity = await self.identity()
+        identity = await self._known_identity()
         while isinstance(failure := await self._warm_up(), Failure):
             await self._wait_or_give_up(failure)
         return identity
 
-    async def identity(self) -> Identity:
-        """The model list and version now. Raises InfraError when the expected model is not listed."""
+    async def identity_again(self) -> Identity | None:
+        """The identity after the run; None when it cannot be had within a few tries.
+
+        Raises InfraError when the expected model is not listed any more.
+        """
+        for _ in range(_TRIES_AFTER):
+            found = await self._identity()
+            if isinstance(found, Identity):
+                return found
+            await asyncio.sleep(_PAUSE_AFTER_S)
+        return None
+
+    async def _known_identity(self) -> Identity:
+        while isinstance(found := await self._identity(), Failure):
+            await self._wait_or_give_up(found)
+        return found
+
+    async def _identity(self) -> Identity | Failure:
+        """The model list and version now, or why there is none. A server without a list (404) has models None."""
         reply = await self.client.get(MODELS_PATH, timeout_s=_SHORT_S)
         models = _model_names(reply) if isinstance(reply, Reply) else None
-        if isinstance(reply, Refusal) and reply.failure.kind in (FailureKind.UNAUTHORIZED, FailureKind.DNS):
-            self._refuse_hopeless(reply.failure)
+        if isinstance(reply, Refusal) and reply.failure.kind is not FailureKind.NOT_FOUND:
+            return reply.failure
+        if isinstance(reply, Reply) and models is None:
+            return Failure(kind=FailureKind.BAD_SHAPE, detail=f"{MODELS_PATH} is no list of models")
         expected = self.endpoint.served_model
         if models is not None and expected not in models:
             served = ", ".join(escape_terminal(name, limit=80) for name in models[:5]) or "no model"
@@ -132,7 +153,10 @@ class Readiness:
 
     def _refuse_hopeless(self, failure: Failure) -> None:
         if failure.kind in _HOPELESS:
-            raise InfraError(failure.detail, reason=_code(failure.kind), hint=_HOPELESS[failure.kind])
+            key = self.spec.engine.api_key_env
+            is_bad_key = failure.kind is FailureKind.UNAUTHORIZED and key is not None
+            hint = f"check the value of {key}" if is_bad_key else _HOPELESS[failure.kind]
+            raise InfraError(failure.detail, reason=_code(failure.kind), hint=hint)
         if failure.kind is FailureKind.NOT_FOUND:
             other = Api.COMPLETIONS if self.spec.protocol.api is Api.CHAT else Api.CHAT
             hint = f"if the server only speaks the other route: protocol.api={other.value} (another protocol)"

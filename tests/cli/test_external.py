@@ -192,6 +192,37 @@ def test_a_server_that_changes_midway(raw_server: Start, tmp_path: Path) -> None
     assert (ran.code, ran.data["reason_code"]) == (3, "server-changed")
 
 
+def test_a_server_that_cannot_be_asked_again(raw_server: Start, tmp_path: Path) -> None:
+    """A model list that fails after the run hides no verdict; it is said that it could not be checked."""
+    seen = 0
+
+    def forgetful(request: Request) -> bytes:
+        nonlocal seen
+        if request.path == "/v1/models":
+            seen += 1
+            return http(200, MODELS) if seen == 1 else http(503, "")
+        return right(request) if request.path != "/v1/completions" else http(200, completion("#### 123456"))
+
+    ran = attach(tmp_path, raw_server(forgetful).url)
+    assert (ran.code, ran.data["verdict"]) == (1, "FAIL")
+    assert any("identical" in warning for warning in ran.data["warnings"])
+
+
+def test_a_server_without_a_model_list(raw_server: Start, tmp_path: Path) -> None:
+    """Where no list says who answers, the verdict says so; a list that stays broken is no server to gate."""
+
+    def listless(request: Request) -> bytes:
+        return http(404, {}) if request.path == "/v1/models" else right(request)
+
+    def broken(request: Request) -> bytes:
+        return http(503, {}) if request.path == "/v1/models" else right(request)
+
+    ran = attach(tmp_path, raw_server(listless).url)
+    assert ran.code == 0
+    assert any(warning.startswith("not verified") for warning in ran.data["warnings"])
+    assert attach(tmp_path, raw_server(broken).url, "engine.startup_timeout_s=2").code == 3
+
+
 def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path) -> None:
     """A share of requests that always fails is INFRA, not a lower accuracy."""
 
@@ -203,6 +234,7 @@ def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path)
     assert (ran.code, ran.data["verdict"]) == (3, "INFRA")
     assert ran.data["accuracy"] is None
     assert ran.data["counts"]["wrong"] == 0
+    assert any("lost by server_error: /v1/completions: HTTP 500" in warning for warning in ran.data["warnings"])
 
 
 def test_model_text_cannot_reach_the_terminal(raw_server: Start, tmp_path: Path) -> None:

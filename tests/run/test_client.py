@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gatekit.records.answers import Completion, FailureKind
 from gatekit.records.spec import Api
-from gatekit.run.client import MAX_BODY_BYTES, BadShapeError, Client, Refusal, parse_completion
+from gatekit.run.client import MAX_BODY_BYTES, MAX_TEXT_CHARACTERS, BadShapeError, Client, Refusal, parse_completion
 from raw_server import Handler, RawServer, chat, completion, http
 
 Start = Callable[[Handler], RawServer]
@@ -87,6 +87,12 @@ RESPONSES: dict[str, tuple[bytes, FailureKind]] = {
     "choices null": (http(200, {"model": "m", "choices": None}), FailureKind.BAD_SHAPE),
     "text a number": (http(200, {"model": "m", "choices": [{"text": 5}]}), FailureKind.BAD_SHAPE),
     "swallowed": (http(200, completion(None, tokens=50)), FailureKind.BAD_SHAPE),
+    "null, no usage": (http(200, {"choices": [{"text": None, "finish_reason": "stop"}]}), FailureKind.BAD_SHAPE),
+    "null, one token": (http(200, completion(None, tokens=1)), FailureKind.BAD_SHAPE),
+    "aborted": (http(200, completion("#### 1", finish="abort")), FailureKind.ABORTED),
+    "error as an answer": (http(200, completion("Internal error 500", finish="error")), FailureKind.ABORTED),
+    "error with 200": (http(200, {"error": {"message": "x"}, **completion("")}), FailureKind.BAD_SHAPE),
+    "a huge text": (http(200, completion("x" * (MAX_TEXT_CHARACTERS + 1))), FailureKind.TOO_LARGE),
     "wrong model": (http(200, completion("1", model="other")), FailureKind.WRONG_MODEL),
     "compressed": (http(200, GZIPPED, "Content-Encoding: gzip"), FailureKind.BAD_SHAPE),
     "cut short": (http(200, completion("1"))[:-5] + b"", FailureKind.DISCONNECTED),
@@ -137,6 +143,30 @@ def test_the_key_is_sent_and_never_shown(raw_server: Start) -> None:
     assert "sk-very-secret" not in result.failure.detail
     assert "\x1b" not in result.failure.detail
     assert len(result.failure.detail) <= 200
+
+
+def test_an_empty_answer_is_an_answer(raw_server: Start) -> None:
+    """An empty text with no token made, or only the end token, is what the model gave; so is a cut-off null."""
+    for body in (completion("", tokens=0), completion("", tokens=1), completion(None, tokens=0)):
+        assert isinstance(ask(raw_server(always(http(200, body))).url), Completion)
+    cut = completion(None, finish="length", tokens=256)
+    assert isinstance(ask(raw_server(always(http(200, cut))).url), Completion)
+
+
+def test_a_repeated_key_is_masked_in_answers(raw_server: Start) -> None:
+    """A server that puts the key into its answer does not get it into the record."""
+    server = raw_server(always(http(200, completion("the key is sk-very-secret, #### 1"))))
+    result = ask(server.url, key="sk-very-secret")
+    assert isinstance(result, Completion)
+    assert result.text == "the key is ***, #### 1"
+
+
+def test_a_lone_surrogate_is_replaced(raw_server: Start) -> None:
+    """What UTF-8 cannot encode does not reach a record."""
+    body = b'{"model": "m", "choices": [{"text": "a\\ud800b", "finish_reason": "stop"}]}'
+    result = ask(raw_server(always(http(200, body))).url)
+    assert isinstance(result, Completion)
+    assert result.text == "a\ufffdb"
 
 
 def test_retry_after(raw_server: Start) -> None:

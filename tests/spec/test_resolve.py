@@ -237,7 +237,7 @@ def test_a_misplaced_secret_is_not_repeated(override: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"  z{i}: '" + "${gate.z%d}" % (i + 1) * 10 + "'\n" for i in range(9)) + "  z9: xxxxxxxxxx\n",
+        "".join(f"  z{i}: '" + f"${{gate.z{i + 1}}}" * 10 + "'\n" for i in range(9)) + "  z9: xxxxxxxxxx\n",
         "".join(f"  z{i}: {{" + ", ".join(f"k{j}: '${{gate.z{i + 1}}}'" for j in range(9)) + "}\n" for i in range(7)),
     ],
 )
