@@ -16,6 +16,22 @@ _NAMES = frozenset(
         "PATH",
         "HOME",
         "LANG",
+        "LC_ALL",
+        "LC_COLLATE",
+        "LC_CTYPE",
+        "LC_MESSAGES",
+        "LC_MONETARY",
+        "LC_NUMERIC",
+        "LC_TIME",
+        "NVIDIA_DISABLE_REQUIRE",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "NVIDIA_IMEX_CHANNELS",
+        "NVIDIA_REQUIRE_ARCH",
+        "NVIDIA_REQUIRE_BRAND",
+        "NVIDIA_REQUIRE_CUDA",
+        "NVIDIA_REQUIRE_DRIVER",
+        "NVIDIA_TF32_OVERRIDE",
+        "NVIDIA_VISIBLE_DEVICES",
         "TMPDIR",
         "CUDA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",
@@ -29,19 +45,13 @@ _NAMES = frozenset(
         "XDG_CACHE_HOME",
     }
 )
-_PREFIXES = ("LC_", "NVIDIA_")
-_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that any server gets; PATH falls back to the system's default one."""
-    kept = {name: value for name, value in environ.items() if name in _NAMES or _is_plain_setting(name)}
+    kept = {name: value for name, value in environ.items() if name in _NAMES}
     kept.setdefault("PATH", os.defpath)
     return kept
-
-
-def _is_plain_setting(name: str) -> bool:
-    return name.startswith(_PREFIXES) and not any(word in name.upper() for word in _SECRET_WORDS)
 
 
 def engine_environment(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,25 +21,54 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, OverrideType, RangeSweep
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from gatekit.errors import ConfigError, Problem
+from gatekit.records import spec as records
 from gatekit.spec.reader import Document, KeyPath, display, references, runs_code
 from gatekit.spec.source import CheckedSource
 
 ROOT = "config"
 MOST_REFERENCES = 32
+MOST_COPIED_VALUES = 10_000
+MOST_COPIED_CHARACTERS = 1024 * 1024
 MOST_SPECS = 1000
 _NOTHING = object()
 
-# What stands here may be a secret that somebody put into the wrong place: it is never repeated.
-_PRIVATE = re.compile(
-    r"[+~]*(engine\.(args|command|env|base_url|api_key_env)|model\.(server_args|server_env))(?![A-Za-z0-9_])"
+# What stands here, or under a key that nobody knows, may be a secret that somebody put into the wrong place.
+_PRIVATE = frozenset(
+    {
+        ("engine", "args"),
+        ("engine", "command"),
+        ("engine", "env"),
+        ("engine", "base_url"),
+        ("engine", "api_key_env"),
+        ("model", "server_args"),
+        ("model", "server_env"),
+    }
 )
+_SECTIONS = {
+    "model": records.Model,
+    "hw": records.Hardware,
+    "engine": records.Engine,
+    "protocol": records.Protocol,
+    "task": records.Task,
+    "gate": records.Gate,
+    "history": records.History,
+    "client": records.Client,
+}
+_SHOWN = {(section, field.name) for section, cls in _SECTIONS.items() for field in fields(cls)} - _PRIVATE
+_OPTION_NAMES = re.compile(r"[\w./, *()-]*")
+_BARE_WORD = re.compile(r"[+~]*[\w./@-]*")
+
+
+def is_private(path: KeyPath) -> bool:
+    """Whether the value at `path` is never repeated: a secret may have been put there by mistake."""
+    return len(path) < 2 or path[:2] in _PRIVATE
 
 
 def shown_override(text: str) -> str:
@@ -48,8 +77,13 @@ def shown_override(text: str) -> str:
     >>> shown_override("engine.env.KEY=abc"), shown_override("task.n=7")
     ('engine.env.KEY=...', 'task.n=7')
     """
-    key, sign, _ = text.partition("=")
-    return f"{key}=..." if sign and _PRIVATE.match(key) else text
+    key, sign, value = text.partition("=")
+    if not sign:
+        word = _BARE_WORD.match(text)
+        return text if word is None or word.group() == text else f"{word.group()}..."
+    path = tuple(key.lstrip("+~").strip().split("."))
+    is_choice = len(path) == 1 and path[0] in _SECTIONS and _OPTION_NAMES.fullmatch(value)
+    return text if is_choice or path[:2] in _SHOWN else f"{key}=..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,28 +134,39 @@ def compose(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> Composi
 
     Raises ConfigError for unknown groups, options and keys, hostile overrides and broken references.
     """
-    with _hydra(config_dirs) as loader, _as_config_errors(loader):
+    with _hydra(config_dirs) as loader, _as_config_errors(loader, overrides):
         return _compose([_checked(o, loader) for o in _parse(overrides, loader)], loader)
 
 
 def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
     """Every combination of a sweep in Hydra's grammar (`model=a,b task.n=range(1,4)`), each as overrides."""
-    with _hydra(config_dirs) as loader, _as_config_errors(loader):
+    with _hydra(config_dirs) as loader, _as_config_errors(loader, overrides):
         parsed = _parse(overrides, loader)
         for override in parsed:
             _refuse_hostile(override)
-        if math.prod(_width(override) for override in parsed) > MOST_SPECS:
+        if math.prod(_width(override, loader) for override in parsed) > MOST_SPECS:
             raise ConfigError.one(f"the sweep asks for over {MOST_SPECS} specs", reason="sweep-too-large")
         return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(parsed, None)[0])
 
 
-def _width(override: Override) -> int:
-    """How many values an override sweeps over; 1 where that takes a look at the folders."""
-    value = override.value()
+def _width(override: Override, loader: ConfigLoader) -> int:
+    """How many values an override sweeps over, without making them. Raises ConfigError for an endless range."""
+    value: object = override.value()
     if isinstance(value, ChoiceSweep):
         return max(len(value.list), 1)
-    if isinstance(value, RangeSweep) and value.start is not None and value.stop is not None and value.step:
-        return max(math.ceil((value.stop - value.start) / value.step), 1)
+    if isinstance(value, Glob):
+        group = override.key_or_group
+        names = value.filter(loader.get_group_options(group, ObjectType.CONFIG))
+        if not names:
+            raise ConfigError.one(f"{group}: no option matches", reason="unknown-option")
+        return len(names)
+    if isinstance(value, RangeSweep):
+        start, stop, step = (float(number or 0) for number in (value.start, value.stop, value.step))
+        width = (stop - start) / step if step else math.inf
+        if not math.isfinite(width):
+            shown = shown_override(override.input_line or "")
+            raise ConfigError.one(f"override {shown!r}: the range has no end", reason="bad-override")
+        return max(math.ceil(width), 1)
     return 1
 
 
@@ -149,7 +194,7 @@ def _hydra(config_dirs: Sequence[Path]) -> Iterator[ConfigLoader]:
 
 
 @contextmanager
-def _as_config_errors(loader: ConfigLoader) -> Iterator[None]:
+def _as_config_errors(loader: ConfigLoader, overrides: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except MissingConfigException as error:
@@ -162,6 +207,11 @@ def _as_config_errors(loader: ConfigLoader) -> Iterator[None]:
                 raise cause from None
             cause = cause.__cause__ or cause.__context__
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        for text in overrides:
+            value = text.partition("=")[2].strip()
+            first = first.replace(value, "...") if value and shown_override(text) != text else first
+        if isinstance(error, RecursionError):
+            first = "nested too deeply, or a defaults list that leads back to its own file"
         where = next((display(document.path) for _, document in _documents(loader)), "")
         raise ConfigError.one(first, where=where, reason="cannot-compose") from None
 
@@ -248,7 +298,8 @@ def _check_option(override: Override, known: list[str]) -> None:
     name = override.value()
     group = override.key_or_group
     if override.type is OverrideType.DEL or not isinstance(name, str):
-        what = f"override {override.input_line!r}: group {group!r} takes the name of one option"
+        shown = shown_override(override.input_line or "")
+        what = f"override {shown!r}: group {group!r} takes the name of one option"
         raise ConfigError.one(what, reason="bad-option", hint=f"one of {', '.join(known)}")
     if name not in known:
         hint = _hint(name, known)
@@ -288,15 +339,42 @@ def _refuse_bad_references(composition: Composition) -> None:
     Without chains there are no cycles, and a short file cannot grow into gigabytes.
     """
     found = [(path, text) for path, text in _texts(composition.data, ()) if "${" in text or text == "???"]
+    _refuse_growth([target for _, text in found for target in references(text)], composition.data)
     problems = [
         Problem(where=composition.locate(path), what=f"{'.'.join(map(str, path))}: {what}", reason=reason)
         for path, text in found
         for what, reason in _reference_faults(text, composition.data)
     ]
-    if len(found) > MOST_REFERENCES:
-        problems.append(Problem(where="", what=f"over {MOST_REFERENCES} references", reason="reference-bomb"))
     if problems:
         raise ConfigError(problems)
+
+
+def _refuse_growth(targets: Sequence[tuple[str, ...]], data: dict[str, Any]) -> None:
+    """References copy what they refer to: how often, and how much, is bounded before anything is copied."""
+    if len(targets) > MOST_REFERENCES:
+        raise ConfigError.one(f"the config has over {MOST_REFERENCES} references", reason="reference-bomb")
+    characters = 0
+    copied = chain.from_iterable(_values(_at(data, target)) for target in targets)
+    for values, value in enumerate(copied, start=1):
+        characters += len(value) if isinstance(value, str) else 0
+        if values > MOST_COPIED_VALUES or characters > MOST_COPIED_CHARACTERS:
+            what = f"references copy over {MOST_COPIED_VALUES} values or {MOST_COPIED_CHARACTERS} characters"
+            raise ConfigError.one(what, reason="reference-bomb")
+
+
+def _values(value: Any) -> Iterator[Any]:
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _values(inner)
+
+
+def _at(data: dict[str, Any], target: tuple[str, ...]) -> Any:
+    value: Any = data
+    for part in target:
+        if isinstance(value, list):
+            value = dict(zip(map(str, range(len(value))), value, strict=True))
+        value = value.get(part, _NOTHING) if isinstance(value, dict) else _NOTHING
+    return value
 
 
 def _reference_faults(text: str, data: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -306,9 +384,7 @@ def _reference_faults(text: str, data: dict[str, Any]) -> Iterator[tuple[str, st
         yield "resolvers are not allowed", "resolver"
     for target in references(text):
         name = ".".join(target)
-        value: Any = data
-        for part in target:
-            value = value.get(part, _NOTHING) if isinstance(value, dict) else _NOTHING
+        value = _at(data, target)
         if value is _NOTHING:
             yield f"refers to {name}, which is not there", "bad-reference"
         elif any("${" in inner for _, inner in _texts(value, ())):

@@ -22,7 +22,10 @@ KeyPath = tuple[str | int, ...]
 
 _INSTANTIATION_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
 _PACKAGE_HEADER = re.compile(r"\s*#\s*@")
-_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\}")
+_REFERENCE = re.compile(r"\$\{[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*\}")
+_STEP = re.compile(r"[A-Za-z0-9_-]+")
+
+_DEFAULTS_HINT = "write `- laguna_int4` or `- override /engine: vllm`"
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -68,10 +71,10 @@ def runs_code(text: str) -> bool:
 def references(text: str) -> list[tuple[str, ...]]:
     """The key paths that a value refers to.
 
-    >>> references("${model.name} on ${hw.name}")
-    [('model', 'name'), ('hw', 'name')]
+    >>> references("${model.name} and ${model.architectures[0]}")
+    [('model', 'name'), ('model', 'architectures', '0')]
     """
-    return [tuple(found[2:-1].split(".")) for found in _REFERENCE.findall(text)]
+    return [tuple(_STEP.findall(found)) for found in _REFERENCE.findall(text)]
 
 
 def _text(path: Path) -> str:
@@ -149,11 +152,19 @@ class _Reading:
         return data
 
     def _check_defaults(self, entries: Any) -> None:
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if entries is not None and not isinstance(entries, list):
+            self._problem(self.values[("defaults",)], "defaults is a list", "bad-defaults", _DEFAULTS_HINT)
+            return
+        listed: list[Any] = entries or []
+        for index, entry in enumerate(listed):
             words = [*entry, *entry.values()] if isinstance(entry, dict) else [entry]
             text = " ".join(str(word) for word in words)
             mark = self.values["defaults", index]
-            if "hydra" in text:
+            if not all(isinstance(word, str) for word in words) or (isinstance(entry, dict) and len(entry) != 1):
+                self._problem(mark, "an entry of defaults names one option", "bad-defaults", _DEFAULTS_HINT)
+            elif entry in listed[:index]:
+                self._problem(mark, f"{text!r} stands twice", "bad-defaults", "keep one of them")
+            elif "hydra" in text:
                 self._problem(mark, "Hydra's own settings are not allowed in a defaults list", "hydra-node")
             elif "@" in text or "${" in text:
                 self._problem(mark, "packages and references are not allowed in a defaults list", "package-header")

@@ -13,7 +13,15 @@ from gatekit.spec.reader import KeyPath
 
 _SHORTEST_PREFIX = len("--api")
 _SECRET_FLAG = re.compile(r"^--(.*-)?(token|secret|password|api-key|credentials?)$")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "env", "sudo", "su", "eval", "exec", "xargs"})
+_SHELLS = frozenset(
+    {"sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "fish", "csh", "tcsh", "pwsh", "busybox"}
+    | {"env", "sudo", "doas", "su", "eval", "exec", "xargs", "ssh", "awk", "gawk"}
+)
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*")
+_OTHER_INTERPRETER = re.compile(r"(perl|ruby|node|nodejs|php|lua|luajit)[0-9.]*")
+_PYTHON_CODE = re.compile(r"-[A-Za-z]*c.*")
+_OTHER_CODE = re.compile(r"-[A-Za-z]*[eEpr].*|--(eval|print|run|execute).*")
+_MODULE_OR_SCRIPT = re.compile(r"-m.*|[^-].*")
 
 MANAGED_FLAGS = frozenset({"--host", "--port", "--api-key", "--served-model-name", "--alias"})
 
@@ -99,25 +107,47 @@ def remote_code_is_pinned(spec: Spec) -> Found:
 
 def flags_are_not_managed(spec: Spec) -> Found:
     """Address, key and name of a launched server belong to gatekit; secrets never stand in arguments."""
-    for name, args in spec.model.server_args.items():
-        for index, arg in enumerate(args):
-            yield from _managed(("model", "server_args", name, index), arg)
-    for index, arg in enumerate(spec.engine.args):
-        yield from _managed(("engine", "args", index), arg)
-    for index, arg in enumerate(spec.engine.command or ()):
-        yield from _managed(("engine", "command", index), arg)
+    for path, arg in _arguments(spec):
+        yield from _managed(path, arg)
 
 
 def _managed(path: KeyPath, arg: str) -> Found:
     # Servers read --served_model_name and --served alike.
-    flag = arg.split("=", 1)[0].replace("_", "-").lower()
+    flag = re.split(r"[=\s]", arg, maxsplit=1)[0].replace("_", "-").lower()
     is_short = len(flag) >= _SHORTEST_PREFIX and any(managed.startswith(flag) for managed in MANAGED_FLAGS)
     if flag in MANAGED_FLAGS or is_short:
         yield path, f"{flag} is managed by gatekit", "managed-flag", "remove it"
     elif _SECRET_FLAG.search(flag):
         yield path, f"{flag} takes a secret", "secret-in-config", "secrets never stand in configs"
-    if path[:2] == ("engine", "command") and (flag == "-c" or flag.rpartition("/")[2] in _SHELLS):
-        yield path, f"{flag} would run a command line", "shell-command", "name the server's own program"
+
+
+def _arguments(spec: Spec) -> Iterator[tuple[KeyPath, str]]:
+    """Everything a config adds to the server's command line, in its order there."""
+    for index, arg in enumerate(spec.engine.command or ()):
+        yield ("engine", "command", index), arg
+    for name, args in spec.model.server_args.items():
+        for index, arg in enumerate(args):
+            yield ("model", "server_args", name, index), arg
+    for index, arg in enumerate(spec.engine.args):
+        yield ("engine", "args", index), arg
+
+
+def command_is_no_shell(spec: Spec) -> Found:
+    """A launched server is a program with arguments, never a shell or an interpreter that is handed code."""
+    code_option: re.Pattern[str] | None = None
+    for path, arg in _arguments(spec):
+        name = re.split(r"[/\\]", arg)[-1].lower()
+        in_command = path[:2] == ("engine", "command")
+        is_shell = in_command and (name in _SHELLS or arg == "-c")
+        if is_shell or (code_option and code_option.fullmatch(arg)):
+            yield path, "would run a command line or code", "shell-command", "name the server's own program"
+        if in_command and _PYTHON.fullmatch(name):
+            code_option = _PYTHON_CODE
+        elif in_command and _OTHER_INTERPRETER.fullmatch(name):
+            code_option = _OTHER_CODE
+        elif _MODULE_OR_SCRIPT.fullmatch(arg):
+            # What follows are that program's own options.
+            code_option = None
 
 
 def environment_holds_no_secret(spec: Spec) -> Found:
@@ -217,6 +247,7 @@ RULES: tuple[Rule, ...] = (
     context_suffices,
     remote_code_is_pinned,
     flags_are_not_managed,
+    command_is_no_shell,
     environment_holds_no_secret,
     kind_is_complete,
     gate_is_complete,

@@ -16,20 +16,10 @@ from referencing.jsonschema import DRAFT202012
 
 from gatekit.errors import Problem
 from gatekit.resources import schema
-from gatekit.spec.compose import Composition
+from gatekit.spec.compose import Composition, is_private
 from gatekit.spec.reader import KeyPath
 
 SECTIONS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "client")
-
-_PRIVATE = {
-    ("engine", "args"),
-    ("engine", "command"),
-    ("engine", "env"),
-    ("engine", "base_url"),
-    ("engine", "api_key_env"),
-    ("model", "server_args"),
-    ("model", "server_env"),
-}
 
 _TYPES = {
     "string": "a text",
@@ -108,10 +98,14 @@ def _missing_keys(error: ValidationError, path: KeyPath, composition: Compositio
     # jsonschema reports each missing key as an error of its own.
     key = error.message.split("'")[1]
     described: Mapping[str, Any] = _schema_of(error).get("properties", {}).get(key, {})
-    what = f"{'.'.join(map(str, path)) or 'spec'}: missing key {key!r}"
-    yield Problem(
-        where=composition.locate(path), what=what, reason="missing-key", hint=described.get("description", "")
-    )
+    missing = [(path, key, described)]
+    if not path and key in SECTIONS:
+        section = schema(key)
+        missing += [((key,), inner, section["properties"][inner]) for inner in section["required"]]
+    for place, name, about in missing:
+        what = f"{'.'.join(map(str, place)) or 'spec'}: missing key {name!r}"
+        hint = about.get("description", "")
+        yield Problem(where=composition.locate(path), what=what, reason="missing-key", hint=hint)
 
 
 def _bad_names(error: ValidationError, path: KeyPath, composition: Composition) -> Iterator[Problem]:
@@ -124,7 +118,8 @@ def _bad_names(error: ValidationError, path: KeyPath, composition: Composition) 
 
 
 def _bad_value(error: ValidationError) -> tuple[str, str, str]:
-    value = "a value" if tuple(error.absolute_path)[:2] in _PRIVATE else _shown(error.instance)
+    private = is_private(tuple(error.absolute_path))
+    value = "a value" if private else _shown(error.instance)
     if error.validator == "type":
         return _wrong_type(error, value)
     if error.validator == "enum":
@@ -136,7 +131,8 @@ def _bad_value(error: ValidationError) -> tuple[str, str, str]:
         return _out_of_range(error, value)
     if error.validator == "pattern":
         return f"{value} does not look right", "bad-form", _schema_of(error).get("description", "")
-    return f"{value}: {error.message[:120]}", "bad-value", _schema_of(error).get("description", "")
+    what = f"{value} breaks {error.validator}" if private else f"{value}: {error.message[:120]}"
+    return what, "bad-value", _schema_of(error).get("description", "")
 
 
 def _wrong_type(error: ValidationError, value: str) -> tuple[str, str, str]:
@@ -146,6 +142,8 @@ def _wrong_type(error: ValidationError, value: str) -> tuple[str, str, str]:
     hint = ""
     if "array" in wanted and isinstance(error.instance, str):
         hint = "write it as a list, one item per argument: it is never passed to a shell"
+    elif "integer" in wanted and isinstance(error.instance, float) and error.instance.is_integer():
+        hint = f"write {error.instance:.0f}"
     elif "object" in wanted:
         hint = _schema_of(error).get("description", "")
     return f"expected {names}, got {value}", "wrong-type", hint
@@ -170,5 +168,7 @@ def _schema_of(error: ValidationError) -> Mapping[str, Any]:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -8,8 +8,11 @@ from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from omegaconf import OmegaConf
 
-from gatekit.spec.reader import Document, read
+from gatekit.errors import ConfigError
+from gatekit.spec.reader import Document, display, read
 
+# Hydra walks every path through the defaults lists: n files that include each other make 2 ** (n - 2) of them.
+MOST_FILES_OF_A_GROUP = 10
 _WHOLE_SPEC = "_global_"
 
 
@@ -40,6 +43,10 @@ class CheckedSource(FileConfigSource):
             raise ConfigLoadError(f"Config not found: {config_path}")
         document = read(Path(self.path) / name)
         self.documents[name] = document
+        group = PurePosixPath(name).parent
+        if sum(PurePosixPath(other).parent == group for other in self.documents) > MOST_FILES_OF_A_GROUP:
+            what = f"the defaults lists lead through over {MOST_FILES_OF_A_GROUP} files of {group}"
+            raise ConfigError.one(what, where=display(document.path), reason="defaults-bomb")
         in_model = PurePosixPath(name).parts[0] == "model"
         return ConfigResult(
             config=OmegaConf.create(dict(document.data)),

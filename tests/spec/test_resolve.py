@@ -9,7 +9,7 @@ import pytest
 
 from gatekit.errors import ConfigError
 from gatekit.records.spec import Api, Spec
-from gatekit.resources import conf_dir
+from gatekit.resources import conf_dir, schema
 from gatekit.spec.resolve import config_dirs, resolve, resolve_many
 
 
@@ -119,12 +119,21 @@ def test_an_override_may_set_a_key_that_no_file_has() -> None:
         ("model.name=${model.name}", ["a cycle or a chain", "[bad-reference]"]),
         ("model.name='${oc.${engine.name}:HOME}'", ["[resolver]"]),
         ("model.name='???'", ["missing", "[missing-value]"]),
-        ("task.n=1e3", ["whole number", "1000.0", "[wrong-type]"]),
+        ("model.name=???", ["missing", "[missing-value]"]),
+        ("model.name=$\\{oc.env:HOME\\}", ["resolvers are not allowed", "[resolver]"]),
+        ("task.n=1e3", ["expected a whole number", "got 1000.0; write 1000 [", "[wrong-type]"]),
+        ("gate.observed={correct: 95.0, n: 100}", ["gate.observed.correct", "write 95", "[wrong-type]"]),
         ("client.concurrency=64.0", ["whole number", "[wrong-type]"]),
         ("engine.args=['--served_model_name=x']", ["managed by gatekit", "[managed-flag]"]),
         ("engine.args=['--serv', x]", ["managed by gatekit", "[managed-flag]"]),
         ("engine.args=['--hf-token', x]", ["takes a secret", "[secret-in-config]"]),
+        ("engine.args=['--api-key sk-live']", ["managed by gatekit", "[managed-flag]"]),
+        ("engine.args=['--hos=x']", ["managed by gatekit", "[managed-flag]"]),
+        ("engine.args=['--ADMIN_API_KEY', x]", ["takes a secret", "[secret-in-config]"]),
         ("engine.command=[bash, '-c', x]", ["[shell-command]"]),
+        ("engine.command=[/usr/bin/env, vllm]", ["[shell-command]"]),
+        ("engine.command=[python3, '-Ic', x]", ["engine.command.1", "[shell-command]"]),
+        ("engine.command=[perl, '-e', x]", ["engine.command.1", "[shell-command]"]),
         ("hydra.searchpath=[/tmp]", ["[hydra-node]"]),
         ("hydra/launcher=basic", ["[hydra-node]"]),
         ("+engine._target_=os.system", ["[runs-code]"]),
@@ -211,6 +220,19 @@ def test_a_defaults_list_that_asks_for_nothing_known(tmp_path: Path) -> None:
     assert "vllm" in line
 
 
+def test_flags_of_the_server_itself_pass() -> None:
+    """Flags that only resemble managed or secret ones, and a server's own short options, are let through."""
+    args = "[--max-num-batched-tokens, '1', --tokenizer, x, --max-total-tokens, '1', -cc, x, --max-model-len, '9']"
+    assert len(spec_of(f"engine.args={args}").engine.args) == 10
+    assert spec_of("engine.command=[python3, '-m', server, '-v']").engine.command == ("python3", "-m", "server", "-v")
+
+
+def test_code_for_an_interpreter_may_not_come_from_the_arguments() -> None:
+    """A bare interpreter as the command cannot be handed its code by engine.args or the model's server_args."""
+    for args in ("engine.args=['-c', x]", "model.server_args={sim: ['-Ic', x]}"):
+        assert any("[shell-command]" in line for line in problems_of("engine.command=[python3]", args))
+
+
 def test_an_override_is_blamed_for_its_own_mistake() -> None:
     """A mapping given on the command line is where its mistakes are shown."""
     (line,) = problems_of("gate.observed={correct: 1400, n: 1319}")
@@ -227,6 +249,16 @@ def test_an_override_is_blamed_for_its_own_mistake() -> None:
         "engine.base_url=http://user:sk-live-SECRET@h",
         "engine.api_key_env=sk-live-SECRET",
         "engine.args=[sk-live-SECRET",
+        "engine.args=['--api-key sk-live-SECRET']",
+        "engine.args=[[sk-live-SECRET]]",
+        "engine.env=[sk-live-SECRET]",
+        "~engine.env=sk-live-SECRET",
+        "engine.env.HF_TOKEN: sk-live-SECRET",
+        "engine={args: [sk-live-SECRET]}",
+        "engine/args=sk-live-SECRET",
+        "engine.api_key=sk-live-SECRET",
+        "model.server_env={vllm: {HF_TOKEN: sk-live-SECRET}}",
+        "HF_TOKEN=sk-live-SECRET",
     ],
 )
 def test_a_misplaced_secret_is_not_repeated(override: str) -> None:
@@ -234,28 +266,116 @@ def test_a_misplaced_secret_is_not_repeated(override: str) -> None:
     assert "SECRET" not in "".join(problems_of("engine=external", override))
 
 
+def test_a_misplaced_secret_in_a_file_is_not_repeated(tmp_path: Path) -> None:
+    """A secret in a model file is refused at its place, and stands in no line."""
+    (tmp_path / "model").mkdir()
+    for text in (
+        "{args: [--api-key, SECRET]}",
+        "{args: [--hf-token=SECRET]}",
+        "{args: SECRET}",
+        "{env: {A_TOKEN: SECRET}}",
+        "{env: {A: [SECRET]}}",
+        "{base_url: 'http://u:SECRET@h'}",
+        "SECRET",
+    ):
+        (tmp_path / "model" / "ours.yaml").write_text(f"defaults:\n  - simulated\nengine: {text}\n")
+        lines = problems_of("model=ours", extra=(str(tmp_path),))
+        assert "ours.yaml" in lines[0]
+        assert "SECRET" not in "".join(lines)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n"])
+def test_an_empty_model_file_is_told_every_missing_key(tmp_path: Path, text: str) -> None:
+    """A model file that says nothing is answered with the section and all its required keys, at that file."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text(text)
+    lines = problems_of("model=ours", extra=(str(tmp_path),))
+    wanted = ["spec: missing key 'model'", *(f"model: missing key {key!r}" for key in schema("model")["required"])]
+    assert [line.split("ours.yaml: ")[1][: len(what)] for line, what in zip(lines, wanted, strict=True)] == wanted
+
+
+def test_a_defaults_list_that_leads_back_to_itself(tmp_path: Path) -> None:
+    """A model file that includes itself is refused in words, not in recursion."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "ours.yaml").write_text("defaults:\n  - ours\n")
+    (line,) = problems_of("model=ours", extra=(str(tmp_path),))
+    assert "leads back to its own file" in line
+
+
+def test_defaults_lists_do_not_multiply(tmp_path: Path) -> None:
+    """Files that include the next two each are refused before Hydra walks every path through them."""
+    (tmp_path / "model").mkdir()
+    for index in range(24):
+        text = f"defaults:\n  - m{index + 1}\n  - m{index + 2}\n"
+        (tmp_path / "model" / f"m{index}.yaml").write_text(text)
+    began = time.monotonic()
+    assert "[defaults-bomb]" in problems_of("model=m0", extra=(str(tmp_path),))[0]
+    assert time.monotonic() - began < 5
+
+
+def test_references_lead_to_values_and_items() -> None:
+    """A plain reference takes the value of a key or of one item of a list."""
+    spec = spec_of("model.architectures=[hopper, blackwell]", "model.name='${model.architectures[1]}'")
+    assert spec.model.name == "blackwell"
+
+
+def test_a_cycle_is_shown_where_it_stands(tmp_path: Path) -> None:
+    """Two values that refer to each other, and a reference to nothing, are named with line and column."""
+    (tmp_path / "model").mkdir()
+    text = "defaults:\n  - simulated\nmodel:\n  a: ${model.b}\n  b: ${model.a}\n  c: ${nope}\n"
+    (tmp_path / "model" / "ours.yaml").write_text(text)
+    lines = problems_of("model=ours", extra=(str(tmp_path),))
+    assert all("[bad-reference]" in line for line in lines)
+    assert sorted(line.split("ours.yaml:")[1].split(": ")[0] for line in lines) == ["4:6", "5:6", "6:6"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "".join(f"  z{i}: '" + f"${{gate.z{i + 1}}}" * 10 + "'\n" for i in range(9)) + "  z9: xxxxxxxxxx\n",
         "".join(f"  z{i}: {{" + ", ".join(f"k{j}: '${{gate.z{i + 1}}}'" for j in range(9)) + "}\n" for i in range(7)),
+        "  z: " + "x" * 400_000 + "\n  a: '" + "${gate.z}" * 600 + "'\n",
+        "  z: " + "x" * 400_000 + "\n  a: '" + "${gate.z}" * 30 + "'\n",
+        "  z: [" + "1," * 9_000 + "1]\n" + "".join(f"  a{i}: ${{gate.z}}\n" for i in range(30)),
     ],
+    ids=["texts", "mappings", "one-text", "one-long-text", "one-list"],
 )
 def test_a_reference_bomb_is_refused(tmp_path: Path, text: str) -> None:
-    """References that lead to references cannot make gigabytes of a short file."""
+    """References, chained or repeated, cannot make gigabytes of a short file."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "ours.yaml").write_text("defaults:\n  - simulated\ngate:\n" + text)
     began = time.monotonic()
-    assert any("[bad-reference]" in line for line in problems_of("model=ours", extra=(str(tmp_path),)))
+    (line,) = problems_of("model=ours", extra=(str(tmp_path),))
+    assert "[reference-bomb]" in line
     assert time.monotonic() - began < 5
 
 
 def test_a_sweep_is_bounded() -> None:
     """A sweep of a hundred million specs is refused before it is made."""
-    for sweep in (["task.n=range(1,100000000)"], ["task.n=range(1,100)", "engine.seed=range(0,100)"]):
+    for sweep in (
+        ["task.n=range(1,100000000)"],
+        ["task.n=shuffle(range(100000000,1,-1))"],
+        ["task.n=range(1,100)", "engine.seed=range(0,100)"],
+        ["model=glob(*)", "hw=glob(*)", "engine=glob(*)", "gate=glob(*)"],
+    ):
         with pytest.raises(ConfigError) as caught:
             resolve_many(sweep, dirs=config_dirs([], {}))
         assert caught.value.reason == "sweep-too-large"
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    """A sweep over a pattern without a match is a mistake, not a sweep of nothing."""
+    with pytest.raises(ConfigError) as caught:
+        resolve_many(["model=glob(zzz*)"], dirs=config_dirs([], {}))
+    assert caught.value.reason == "unknown-option"
+
+
+@pytest.mark.parametrize("values", ["range(1,inf)", "range(nan,5)", "range(1,5,0)", "range(1,5,1e-320)"])
+def test_an_endless_range_is_refused(values: str) -> None:
+    """A range without a finite number of values is the user's mistake, not a crash."""
+    with pytest.raises(ConfigError) as caught:
+        resolve_many([f"task.n={values}"], dirs=config_dirs([], {}))
+    assert caught.value.reason == "bad-override"
 
 
 def test_a_missing_config_folder_is_named() -> None:
