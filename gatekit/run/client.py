@@ -18,15 +18,19 @@ from gatekit.records.spec import Api
 from gatekit.report.escape import escape_terminal
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-MAX_BODIES_BYTES = 64 * 1024 * 1024
-MAX_TEXT_CHARACTERS = 1024 * 1024
+MAX_TEXT_BYTES = 1024 * 1024
+# With 64 requests in flight at most 3 * 8 + 64 / 8 = 32 MiB of bodies are in memory, and as much in buffers.
+_SMALL_BODY_BYTES = 128 * 1024
+_LARGE_BODIES = 3
+_NAMES_KEPT = 4
+_CHUNK_BYTES = 64 * 1024
 _DETAIL_CHARACTERS = 200
 _SHORTEST_MASKED_KEY = 8
+_MASK = "***"
 
 # How an answer ends by the model's own doing; anything else is the server's.
-_FINISHED = frozenset(
-    {"stop", "length", "tool_calls", "function_call", "eos", "eos_token", "stop_sequence", "end_turn"}
-)
+_STOPPED = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
+_FINISHED = _STOPPED | {"length", "tool_calls", "function_call"}
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 ROUTES = {Api.COMPLETIONS: "/v1/completions", Api.CHAT: "/v1/chat/completions"}
@@ -48,14 +52,19 @@ class Reply:
 
 
 class Client:
-    """Requests to one server: no proxies, no redirects, no compression, bounded bodies, one deadline each."""
+    """Requests to one server: no proxies, no redirects, no compression, bounded bodies, one deadline each.
+
+    `models_answered` are the model names that completions carried.
+    """
 
     def __init__(self, base_url: str, *, api_key: str | None, request_timeout_s: float) -> None:
         self.base_url = base_url
         self._api_key = api_key
+        self._key_to_mask = api_key if api_key is not None and len(api_key) >= _SHORTEST_MASKED_KEY else None
         self._request_timeout_s = request_timeout_s
         self._session: aiohttp.ClientSession | None = None
-        self._held_bytes = 0
+        self._large_bodies = asyncio.Semaphore(_LARGE_BODIES)
+        self.models_answered: set[str] = set()
 
     async def __aenter__(self) -> Self:
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -100,6 +109,8 @@ class Client:
         if isinstance(reply, Refusal):
             return reply
         model = reply.data.get("model")
+        if isinstance(model, str) and len(self.models_answered) < _NAMES_KEPT:
+            self.models_answered.add(model)
         if expected_model is not None and isinstance(model, str) and model != expected_model:
             detail = f"expected model {expected_model}, the answer comes from {model}"
             return self._refusal(FailureKind.WRONG_MODEL, detail)
@@ -119,35 +130,30 @@ class Client:
             ):
                 raw = await self._bounded_body(response)
                 return self._read(response, raw, path)
-        except _TooLargeError as error:
-            return self._refusal(FailureKind.TOO_LARGE, f"{path}: {error}")
+        except _TooLargeError:
+            return self._refusal(FailureKind.TOO_LARGE, f"{path}: body over {MAX_BODY_BYTES // 2**20} MiB")
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             return self._refusal(*_classify(error, limit))
 
     async def _bounded_body(self, response: aiohttp.ClientResponse) -> bytes:
-        """The body, within the limit for one and the limit for all that are being read at the same time."""
+        """The body, within the limit; what is more than an answer's usual size waits for its turn."""
         if (response.content_length or 0) > MAX_BODY_BYTES:
             response.close()
-            raise _TooLargeError(f"body over {MAX_BODY_BYTES // 2**20} MiB")
-        chunks: list[bytes] = []
-        size = 0
-        try:
-            async for chunk in response.content.iter_any():
-                size += len(chunk)
-                self._held_bytes += len(chunk)
-                if size > MAX_BODY_BYTES or self._held_bytes > MAX_BODIES_BYTES:
+            raise _TooLargeError
+        body = bytearray()
+        if not await _read_up_to(_SMALL_BODY_BYTES, response, body):
+            # Whoever has a turn waits for nobody else, and its own deadline ends it: no deadlock.
+            async with self._large_bodies:
+                if not await _read_up_to(MAX_BODY_BYTES, response, body):
                     response.close()
-                    limit = MAX_BODY_BYTES if size > MAX_BODY_BYTES else MAX_BODIES_BYTES
-                    raise _TooLargeError(f"body over {limit // 2**20} MiB")
-                chunks.append(chunk)
-        finally:
-            self._held_bytes -= size
-        return b"".join(chunks)
+                    raise _TooLargeError
+                return bytes(body)
+        return bytes(body)
 
     def _read(self, response: aiohttp.ClientResponse, raw: bytes, path: str) -> Reply | Refusal:
-        if self._api_key is not None and len(self._api_key) >= _SHORTEST_MASKED_KEY:
+        if self._key_to_mask:
             # A server that repeats the key would put it into records, logs and terminals.
-            raw = raw.replace(self._api_key.encode(), b"***")
+            raw = raw.replace(self._key_to_mask.encode(), _MASK.encode())
         if response.status != 200:
             kind = _kind_of_status(response.status)
             shown = raw[: 4 * _DETAIL_CHARACTERS].decode("utf-8", errors="replace")
@@ -161,6 +167,8 @@ class Client:
             return self._refusal(FailureKind.NOT_JSON, f"{path}: content type {what}{hint}")
         try:
             data = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+            if self._key_to_mask:
+                data = _masked(data, self._key_to_mask)  # JSON can spell a key with escapes
         except (ValueError, RecursionError) as error:
             why = f"body is not JSON: {str(error)[:80]}" if raw else "empty body"
             return self._refusal(FailureKind.NOT_JSON, f"{path}: {why}")
@@ -170,7 +178,7 @@ class Client:
 
     def _refusal(self, kind: FailureKind, detail: str, retry_after_s: float | None = None) -> Refusal:
         if self._api_key:
-            detail = detail.replace(self._api_key, "***")
+            detail = detail.replace(self._api_key, _MASK)
         shown = escape_terminal(detail, limit=_DETAIL_CHARACTERS)
         return Refusal(failure=Failure(kind=kind, detail=shown), retry_after_s=retry_after_s)
 
@@ -185,6 +193,25 @@ class BadShapeError(Exception):
     def __init__(self, what: str, kind: FailureKind = FailureKind.BAD_SHAPE) -> None:
         super().__init__(what)
         self.kind = kind
+
+
+async def _read_up_to(limit: int, response: aiohttp.ClientResponse, body: bytearray) -> bool:
+    """Reads on into `body`; whether the response ended within `limit` bytes."""
+    while chunk := await response.content.read(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > limit:
+            return False
+    return True
+
+
+def _masked(value: Any, key: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(key, _MASK)
+    if isinstance(value, list):
+        return [_masked(item, key) for item in value]
+    if isinstance(value, dict):
+        return {_masked(name, key): _masked(item, key) for name, item in value.items()}
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -231,7 +258,7 @@ def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
 
 def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
     """The completion in an OpenAI-style response body. Raises BadShapeError when it is none."""
-    if data.get("error") or data.get("object") == "error":
+    if data.get("error") is not None or data.get("object") == "error":
         raise BadShapeError(f"an error with status 200: {data.get('error') or data.get('message')}")
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
@@ -248,7 +275,7 @@ def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
         finish_reason=_text(choice, "finish_reason"),
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
-        has_tool_calls=bool(message.get("tool_calls")),
+        has_tool_calls=bool(message.get("tool_calls") or message.get("function_call")),
     )
     _refuse_unfinished(completion)
     _refuse_swallowed_text(completion)
@@ -265,15 +292,16 @@ def _refuse_unfinished(completion: Completion) -> None:
 def _refuse_swallowed_text(completion: Completion) -> None:
     """No text of any kind, and no plain word that none was made: the server lost the answer.
 
-    A null text counts as empty only when the server says that it made no token or reached the limit; an empty
-    text also when it made one (the end of the answer) or does not say.
+    A null text is an empty answer only when the server says that it stopped without making a token; an empty
+    text also when it made one (the end of the answer) or does not say. At the limit either is a truncated answer.
     """
     if completion.text or completion.reasoning or completion.has_tool_calls or completion.finish_reason == "length":
         return
-    made = completion.completion_tokens
+    made, reason = completion.completion_tokens, completion.finish_reason
     is_empty = made == 0 if completion.text is None else made is None or made <= 1
-    if not is_empty:
-        raise BadShapeError(f"{'unknown' if made is None else made} tokens but no text in the response")
+    if not is_empty or reason not in _STOPPED:
+        told = "unknown" if made is None else made
+        raise BadShapeError(f"no text in the response ({told} tokens, finish_reason {reason})")
 
 
 def _text(data: Mapping[str, Any], key: str) -> str | None:
@@ -282,10 +310,10 @@ def _text(data: Mapping[str, Any], key: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadShapeError(f"{key} is not a text")
-    if len(value) > MAX_TEXT_CHARACTERS:
-        what = f"{key} over {MAX_TEXT_CHARACTERS // 2**20} MiB characters"
-        raise BadShapeError(what, FailureKind.TOO_LARGE)
-    return _LONE_SURROGATE.sub("\ufffd", value)
+    text = _LONE_SURROGATE.sub("\ufffd", value)
+    if len(text.encode()) > MAX_TEXT_BYTES:
+        raise BadShapeError(f"{key} over {MAX_TEXT_BYTES // 2**20} MiB", FailureKind.TOO_LARGE)
+    return text
 
 
 def _count(value: object) -> int | None:

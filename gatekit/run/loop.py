@@ -38,9 +38,12 @@ _FATAL = frozenset(
         FailureKind.WRONG_MODEL,
     }
 )
+_NO_CONNECTION = frozenset({FailureKind.REFUSED, FailureKind.DISCONNECTED})
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 15.0
 _WATCH_S = 0.2
+_NOTED_GAP_S = 2.0
+_NOTED_GAPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,8 @@ class Asking:
 
     `on_answer` is called once per finished question, in order of completion. `watch` returns why the server
     is gone, or None while it lives. `stopping` says after each answer whether the rest is needed, and how many
-    requests may be in flight; once it said no, `stopped` is its reason and no answer is taken any more.
+    requests may be in flight; once it said no, `stopped` is its reason and no answer is taken any more. `hint`
+    gives the next step after a failure that ends the run. `events` are the outages that were survived.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Asking:
         on_answer: Callable[[Answer], None],
         watch: Callable[[], str | None],
         stopping: Stopping | None = None,
+        hint: Callable[[FailureKind], str] = lambda kind: "",
     ) -> None:
         self.client = client
         self.bodies = bodies
@@ -82,10 +87,13 @@ class Asking:
         self.watch = watch
         self.stopping: Stopping = NeverStopping() if stopping is None else stopping
         self.stopped: StopReason | None = None
+        self.hint = hint
         self.answered = 0
+        self.events: list[str] = []
         self.end_s = 0.0
         self.last_success_s = 0.0
         self.last_failure: Failure | None = None
+        self._outage: Failure | None = None
         self._is_wide = asyncio.Event()
         self._is_over = asyncio.Event()
 
@@ -136,7 +144,7 @@ class Asking:
             result = await self.client.ask(self.api, self.bodies[index], expected_model=self.expected_model)
             now_s = time.monotonic()
             if isinstance(result, Completion):
-                self.last_success_s = now_s
+                self._succeeded(now_s)
                 self._finish(index, result, attempts, now_s - sent_s)
                 return
             pause_s = self._pause(result, attempts, now_s)
@@ -144,6 +152,13 @@ class Asking:
                 self._finish(index, result.failure, attempts, None)
                 return
             await asyncio.sleep(pause_s)
+
+    def _succeeded(self, now_s: float) -> None:
+        gap_s = now_s - self.last_success_s
+        if self._outage is not None and gap_s > _NOTED_GAP_S and len(self.events) < _NOTED_GAPS:
+            self.events.append(f"no answer for {gap_s:.1f} s at answer {self.answered}: {self._outage.detail}")
+        self._outage = None
+        self.last_success_s = now_s
 
     def _finish(self, index: int, result: Completion | Failure, attempts: int, latency_s: float | None) -> None:
         if self.stopped is not None:
@@ -159,6 +174,8 @@ class Asking:
     def _pause(self, refusal: Refusal, attempts: int, now_s: float) -> float | None:
         """Seconds until the next attempt, or None when this question is lost. Raises when the run is over."""
         failure = self.last_failure = refusal.failure
+        if failure.kind in _NO_CONNECTION:
+            self._outage = failure
         if failure.kind in _FATAL:
             raise _GiveUpError(self._fatal(failure))
         # While nobody can connect, waiting is not an attempt: the outage limit ends it for all questions.
@@ -171,7 +188,8 @@ class Asking:
 
     def _fatal(self, failure: Failure) -> InfraError:
         place = f"after {self.answered} of {len(self.bodies)} answers"
-        return InfraError(f"{failure.detail} ({place})", reason=failure.kind.value.replace("_", "-"))
+        code = failure.kind.value.replace("_", "-")
+        return InfraError(f"{failure.detail} ({place})", reason=code, hint=self.hint(failure.kind))
 
     async def _watch(self) -> InfraError:
         place = f"of {len(self.bodies)} answers"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from gatekit.engine.serve import Endpoint, serve
 from gatekit.errors import ExitCode, InfraError, Interrupted
 from gatekit.records.answers import Observation
 from gatekit.records.run import Served
+from gatekit.report.escape import escape_terminal
 from gatekit.run.client import Client
+from gatekit.run.hints import hint
 from gatekit.run.journal import Journal
 from gatekit.run.loop import Answer, Asking
 from gatekit.run.observe import Observer, suspicions
@@ -20,11 +23,13 @@ from gatekit.run.plan import Plan
 from gatekit.run.progress import Progress
 from gatekit.run.readiness import Identity, Readiness
 from gatekit.run.requests import bodies
+from gatekit.run.server_process import gone, log_tail
 from gatekit.run.signals import Stop, StoppedError, stop_on_signals, unless_stopped
 from gatekit.run.stopping import NeverStopping, Stopping, StopReason
 
 JOURNAL_NAME = "journal.jsonl"
-_TAIL_LINES = 3
+_LOG_LINES = 50
+_SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +78,25 @@ async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress, stopping:
             raise _interrupted(stop.signal, observer.done, plan)
     stopped = pass_.stopped
     observations = observer.in_order(failure) if stopped is None else observer.finished()
-    unverified = _unverified(endpoint, pass_.identity)
+    unverified = _unverified(endpoint, pass_.identity, client.models_answered)
+    log = () if failure is None else tuple(f"server log: {line}" for line in log_tail(endpoint, _LOG_LINES))
     return Measured(
         observations=observations,
         served=_served(plan, endpoint, pass_.identity),
         failure=failure,
         stopped_early=None if stopped is None else stopped.text,
         warnings=(*unverified, *pass_.warnings, *suspicions(observations)),
-        events=pass_.events,
+        events=(*pass_.events, *log),
     )
 
 
-def _unverified(endpoint: Endpoint, identity: Identity | None) -> tuple[str, ...]:
+def _unverified(endpoint: Endpoint, identity: Identity | None, answered: Collection[str]) -> tuple[str, ...]:
     if identity is None or identity.models is not None:
         return ()
-    return (f"not verified: {endpoint.base_url} lists no models, so that any model may have answered",)
+    what = f"not verified: {endpoint.base_url} lists no models"
+    if answered:
+        return (f"{what}; that {endpoint.served_model} answered is what its answers say",)
+    return (f"{what} and its answers name none: any model may have answered",)
 
 
 class _Pass:
@@ -115,7 +124,7 @@ class _Pass:
 
     async def run(self, stop: Stop) -> InfraError | None:
         """What went wrong, or None; returns early when a signal came."""
-        watch = _watch(self.endpoint)
+        watch = partial(gone, self.endpoint)
         waiting = f"waiting for {self.endpoint.base_url}"
         self.progress.phase(waiting)
         readiness = Readiness(
@@ -132,24 +141,24 @@ class _Pass:
             asking = self._asking(watch)
             failure = await asking.run(stop)
             self.stopped = asking.stopped
+            self.events += tuple(asking.events)
             if failure is None and not stop.is_set():
-                self._compare(self.identity, await readiness.identity_again())
+                self._compare(self.identity, await unless_stopped(readiness.identity_again(self.identity), stop))
         except StoppedError:
             return None
         except InfraError as error:
             return error
         return failure
 
-    def _compare(self, before: Identity, after: Identity | None) -> None:
+    def _compare(self, before: Identity, after: Identity) -> None:
         """Two known and different answers are a change; what could not be asked again is said, and no change."""
-        if after is None:
-            self.warnings += ("not verified: who answered could not be asked again after the run",)
-            return
-        models, versions = (before.models, after.models), (before.version, after.version)
-        if any(None not in pair and pair[0] != pair[1] for pair in (models, versions)):
-            what = f"the server changed during the run: {before.models} {before.version} before, "
-            what += f"{after.models} {after.version} after"
+        if _differ(_set(before.models), _set(after.models)) or _differ(before.version, after.version):
+            what = f"the server changed during the run: {_shown(before)} before, {_shown(after)} after"
             raise InfraError(what, reason="server-changed", hint="answers of two servers are never pooled")
+        pairs = {"the model list": (before.models, after.models), "the version": (before.version, after.version)}
+        missing = " and ".join(name for name, (old, new) in pairs.items() if old is not None and new is None)
+        if missing:
+            self.warnings += (f"not verified: {missing} could not be checked after the run",)
 
     def _asking(self, watch: Callable[[], str | None]) -> Asking:
         spec = self.plan.spec
@@ -162,24 +171,27 @@ class _Pass:
             on_answer=self._take,
             watch=watch,
             stopping=self.stopping,
+            hint=lambda kind: hint(kind, spec),
         )
 
     def _take(self, answer: Answer) -> None:
         self.stopping.answered(answer.index, self.observer.add(answer))
 
 
-def _watch(endpoint: Endpoint) -> Callable[[], str | None]:
-    """Why the server's process is gone, or None while it lives (or was never ours)."""
-    process = endpoint.process
+def _set(models: tuple[str, ...] | None) -> frozenset[str] | None:
+    """The order of a model list is no part of who answers."""
+    return None if models is None else frozenset(models)
 
-    def gone() -> str | None:
-        code = None if process is None else process.poll()
-        if process is None or code is None:
-            return None
-        tail = process.tail(_TAIL_LINES).strip().replace("\n", " | ")
-        return f"exit code {code}, log {process.log_path}" + (f", its end: {tail}" if tail else "")
 
-    return gone
+def _differ(before: object, after: object) -> bool:
+    return before is not None and after is not None and before != after
+
+
+def _shown(identity: Identity) -> str:
+    names = identity.models or ()
+    listed = ", ".join(escape_terminal(name, limit=80) for name in names[:_SHOWN_NAMES]) or "no model"
+    more = ", ..." if len(names) > _SHOWN_NAMES else ""
+    return f"{listed}{more}" + (f" version {identity.version}" if identity.version else "")
 
 
 def _interrupted(number: signal.Signals, done: int, plan: Plan) -> Interrupted:

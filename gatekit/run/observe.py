@@ -14,7 +14,7 @@ from gatekit.run.progress import Progress
 from gatekit.task.score import Extractor
 
 _REASON_CHARACTERS = 200
-_ENOUGH_TO_SUSPECT = 10
+_ENOUGH_TO_SUSPECT = 20
 _SAME_SHARE = 0.9
 _SHOWN_IDS = 20
 _SHOWN_DETAIL = 120
@@ -90,15 +90,18 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
 
 def suspicions(observations: tuple[Observation, ...]) -> tuple[str, ...]:
     """What is wrong with the answers as a whole: all the same, all empty; and why answers were lost, by kind."""
-    texts = [seen.text or "" for seen in observations if seen.failure is None]
-    found = []
-    if len(texts) >= _ENOUGH_TO_SUSPECT:
+    texts = [(seen.text or "").strip() for seen in observations if seen.failure is None]
+    return (*_sameness(texts), *_losses(observations))
+
+
+def _sameness(texts: list[str]) -> Iterator[str]:
+    if texts and not any(texts):
+        yield "every answer is empty: a parser fault?"
+    elif len(texts) >= _ENOUGH_TO_SUSPECT:
         text, times = Counter(texts).most_common(1)[0]
         share = times / len(texts)
         if share >= _SAME_SHARE:
-            what = "identical" if text.strip() else "empty: does the server's parser swallow them?"
-            found.append(f"{100 * share:.0f}% of the outputs are {what}")
-    return (*found, *_losses(observations))
+            yield f"{100 * share:.0f}% " + ("identical outputs" if text else "empty answers: a parser fault?")
 
 
 def _losses(observations: tuple[Observation, ...]) -> Iterator[str]:
@@ -111,7 +114,7 @@ def _losses(observations: tuple[Observation, ...]) -> Iterator[str]:
         assert lost[0].failure is not None
         more = ", ..." if len(lost) > _SHOWN_IDS else ""
         ids = ", ".join(str(seen.question_id) for seen in lost[:_SHOWN_IDS]) + more
-        yield f"{len(lost)} lost by {kind.value}: {lost[0].failure.detail[:_SHOWN_DETAIL]} (questions {ids})"
+        yield f"{len(lost)} lost by {kind.value}: {lost[0].failure.detail[:_SHOWN_DETAIL]}; questions {ids}"
 
 
 def _expected(question: Question) -> str:

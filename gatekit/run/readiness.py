@@ -13,21 +13,27 @@ from gatekit.records.answers import Completion, Failure, FailureKind, Prompt
 from gatekit.records.spec import Api, Spec
 from gatekit.report.escape import escape_terminal
 from gatekit.run.client import Client, Refusal, Reply
+from gatekit.run.hints import hint
 from gatekit.run.requests import bodies
+from gatekit.run.server_process import log_tail
 
 MODELS_PATH = "/v1/models"
 _POLL_S = 0.25
 _SHORT_S = 10.0
-_TRIES_AFTER = 5
-_PAUSE_AFTER_S = 1.0
+_AFTER_S = 5.0
+_PAUSE_AFTER_S = 0.5
 _WARM_UP = "Question: What is 1 + 1?\nAnswer:"
-_HOPELESS = {
-    FailureKind.DNS: "check engine.base_url",
-    FailureKind.TLS: "name your certificate authority in SSL_CERT_FILE, or use http:// on loopback",
-    FailureKind.UNAUTHORIZED: "name the variable that holds the key: engine.api_key_env=NAME",
-    FailureKind.REDIRECT: "give the final address as engine.base_url",
-    FailureKind.REJECTED: "see the server's log",
-}
+_HOPELESS = frozenset(
+    {
+        FailureKind.DNS,
+        FailureKind.TLS,
+        FailureKind.UNAUTHORIZED,
+        FailureKind.REDIRECT,
+        FailureKind.REJECTED,
+        FailureKind.NOT_FOUND,
+        FailureKind.WRONG_MODEL,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,38 +75,42 @@ class Readiness:
             await self._wait_or_give_up(failure)
         return identity
 
-    async def identity_again(self) -> Identity | None:
-        """The identity after the run; None when it cannot be had within a few tries.
+    async def identity_again(self, before: Identity) -> Identity:
+        """The identity after the run, asked for until all that was known before is known again, or for 5 s.
 
-        Raises InfraError when the expected model is not listed any more.
+        What cannot be had by then is None.
         """
-        for _ in range(_TRIES_AFTER):
-            found = await self._identity()
-            if isinstance(found, Identity):
-                return found
+        end_s = time.monotonic() + _AFTER_S
+        models, version = None, None
+        while (left_s := end_s - time.monotonic()) > 0:
+            found = await self._models(left_s)
+            models = models if isinstance(found, Failure) else found
+            version = await self._version(max(end_s - time.monotonic(), _PAUSE_AFTER_S)) or version
+            has_models = models is not None or before.models is None
+            if has_models and (version is not None or before.version is None):
+                break
             await asyncio.sleep(_PAUSE_AFTER_S)
-        return None
+        return Identity(models=models, version=version)
 
     async def _known_identity(self) -> Identity:
-        while isinstance(found := await self._identity(), Failure):
-            await self._wait_or_give_up(found)
-        return found
-
-    async def _identity(self) -> Identity | Failure:
-        """The model list and version now, or why there is none. A server without a list (404) has models None."""
-        reply = await self.client.get(MODELS_PATH, timeout_s=_SHORT_S)
-        models = _model_names(reply) if isinstance(reply, Reply) else None
-        if isinstance(reply, Refusal) and reply.failure.kind is not FailureKind.NOT_FOUND:
-            return reply.failure
-        if isinstance(reply, Reply) and models is None:
-            return Failure(kind=FailureKind.BAD_SHAPE, detail=f"{MODELS_PATH} is no list of models")
+        while isinstance(models := await self._models(_SHORT_S), Failure):
+            await self._wait_or_give_up(models, "cannot be verified")
         expected = self.endpoint.served_model
         if models is not None and expected not in models:
             served = ", ".join(escape_terminal(name, limit=80) for name in models[:5]) or "no model"
             what = f"expected model {expected}, {self.endpoint.base_url} serves {served}"
-            hint = "set engine.expected_model to the served name if it is the same model"
-            raise InfraError(what, reason="wrong-model", hint=hint)
-        return Identity(models=models, version=await self._version())
+            raise InfraError(what, reason="wrong-model", hint=hint(FailureKind.WRONG_MODEL, self.spec))
+        return Identity(models=models, version=await self._version(_SHORT_S))
+
+    async def _models(self, timeout_s: float) -> tuple[str, ...] | Failure | None:
+        """The model list now, None where the server has none (404), or why it cannot be read."""
+        reply = await self.client.get(MODELS_PATH, timeout_s=timeout_s)
+        if isinstance(reply, Refusal):
+            return None if reply.failure.kind is FailureKind.NOT_FOUND else reply.failure
+        names = _model_names(reply)
+        if names is None:
+            return Failure(kind=FailureKind.BAD_SHAPE, detail=f"{MODELS_PATH} is no list of models")
+        return names
 
     async def _until_healthy(self) -> None:
         path = self.spec.engine.health_path or MODELS_PATH
@@ -129,53 +139,39 @@ class Readiness:
         result = await self.client.ask(protocol.api, body, expected_model=self.endpoint.served_model, timeout_s=limit_s)
         return result.failure if isinstance(result, Refusal) else result
 
-    async def _version(self) -> str | None:
+    async def _version(self, timeout_s: float) -> str | None:
         path = self.spec.engine.version_path
-        reply = await self.client.get(path, timeout_s=_SHORT_S) if path else None
+        reply = await self.client.get(path, timeout_s=timeout_s) if path else None
         version = reply.data.get("version") if isinstance(reply, Reply) else None
         return escape_terminal(version, limit=80) if isinstance(version, str) else None
 
-    async def _wait_or_give_up(self, failure: Failure) -> None:
+    async def _wait_or_give_up(self, failure: Failure, lack: str = "was not ready") -> None:
         self.tries += 1
-        self._refuse_hopeless(failure)
+        if failure.kind in _HOPELESS:
+            code = failure.kind.value.replace("_", "-")
+            raise InfraError(failure.detail, reason=code, hint=hint(failure.kind, self.spec))
         gone = self.watch()
         if gone is not None:
             raise InfraError(f"the server died while starting: {gone}", reason="server-died")
         if self._left_s() <= _POLL_S:
             waited_s = time.monotonic() - self.began_s
-            what = f"{self.endpoint.base_url} was not ready after {waited_s:.0f} s and {self.tries} tries: "
-            hint = "raise engine.startup_timeout_s if it is still loading" + self._where_to_look()
-            raise InfraError(what + failure.detail, reason="not-ready", hint=hint)
+            what = f"{self.endpoint.base_url} {lack} after {waited_s:.0f} s and {self.tries} tries: "
+            longer = "raise engine.startup_timeout_s if it is still loading" + self._where_to_look()
+            raise InfraError(what + failure.detail, reason="not-ready", hint=longer)
         if failure.kind is not self.waits_for:
             self.waits_for = failure.kind
             self.on_wait(failure.detail)
         await asyncio.sleep(_POLL_S)
-
-    def _refuse_hopeless(self, failure: Failure) -> None:
-        if failure.kind in _HOPELESS:
-            key = self.spec.engine.api_key_env
-            is_bad_key = failure.kind is FailureKind.UNAUTHORIZED and key is not None
-            hint = f"check the value of {key}" if is_bad_key else _HOPELESS[failure.kind]
-            raise InfraError(failure.detail, reason=_code(failure.kind), hint=hint)
-        if failure.kind is FailureKind.NOT_FOUND:
-            other = Api.COMPLETIONS if self.spec.protocol.api is Api.CHAT else Api.CHAT
-            hint = f"if the server only speaks the other route: protocol.api={other.value} (another protocol)"
-            raise InfraError(failure.detail, reason=_code(failure.kind), hint=hint)
-        if failure.kind is FailureKind.WRONG_MODEL:
-            hint = "set engine.expected_model to the served name if it is the same model"
-            raise InfraError(failure.detail, reason=_code(failure.kind), hint=hint)
 
     def _left_s(self) -> float:
         passed_s = time.monotonic() - self.began_s
         return max(self.spec.engine.startup_timeout_s - passed_s, 0.01)
 
     def _where_to_look(self) -> str:
-        process = self.endpoint.process
-        return ", or check engine.base_url" if process is None else f"; its log: {process.log_path}"
-
-
-def _code(kind: FailureKind) -> str:
-    return kind.value.replace("_", "-")
+        if self.endpoint.process is None:
+            return ", or check engine.base_url"
+        last = log_tail(self.endpoint, 1)
+        return f"; its log: {self.endpoint.process.log_path}" + (f", its last line: {last[0]}" if last else "")
 
 
 def _model_names(reply: Reply) -> tuple[str, ...] | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,34 +196,149 @@ def test_a_server_that_changes_midway(raw_server: Start, tmp_path: Path) -> None
 
 
 def test_a_server_that_cannot_be_asked_again(raw_server: Start, tmp_path: Path) -> None:
-    """A model list that fails after the run hides no verdict; it is said that it could not be checked."""
-    seen = 0
+    """A model list and a version that fail after the run hide no verdict; it is said that they were not checked."""
+    seen: Counter[str] = Counter()
 
     def forgetful(request: Request) -> bytes:
-        nonlocal seen
-        if request.path == "/v1/models":
-            seen += 1
-            return http(200, MODELS) if seen == 1 else http(503, "")
+        seen[request.path] += 1
+        if request.path in ("/v1/models", "/version") and seen["/v1/completions"] > 1:
+            return http(503, "")
         return right(request) if request.path != "/v1/completions" else http(200, completion("#### 123456"))
 
-    ran = attach(tmp_path, raw_server(forgetful).url)
+    ran = attach(tmp_path, raw_server(forgetful).url, "task.n=200")
     assert (ran.code, ran.data["verdict"]) == (1, "FAIL")
-    assert any("identical" in warning for warning in ran.data["warnings"])
+    warnings = ran.data["warnings"]
+    assert "not verified: the model list and the version could not be checked after the run" in warnings
+    assert "100% identical outputs" in warnings
+
+
+def test_a_short_hiccup_after_the_run_is_no_finding(raw_server: Start, tmp_path: Path) -> None:
+    """A check that succeeds at the second try leaves no warning; another order of the same list is no change."""
+    lists = iter(["m", None, "a"])
+
+    def hiccup(request: Request) -> bytes:
+        if request.path != "/v1/models":
+            return right(request)
+        first = next(lists)
+        names = ["m", "a"] if first == "m" else ["a", "m"]
+        return http(503, "") if first is None else http(200, {"data": [{"id": name} for name in names]})
+
+    ran = attach(tmp_path, raw_server(hiccup).url)
+    assert (ran.code, ran.data["warnings"]) == (0, [])
+
+
+def test_a_model_that_is_gone_after_the_run(raw_server: Start, tmp_path: Path) -> None:
+    """A list without the expected model after the run is a change of the server."""
+    done = 0
+
+    def gone(request: Request) -> bytes:
+        nonlocal done
+        done += request.method == "POST"
+        return http(200, {"data": [{"id": "n"}]}) if request.path == "/v1/models" and done > 1 else right(request)
+
+    ran = attach(tmp_path, raw_server(gone).url)
+    assert (ran.code, ran.data["reason_code"]) == (3, "server-changed")
 
 
 def test_a_server_without_a_model_list(raw_server: Start, tmp_path: Path) -> None:
-    """Where no list says who answers, the verdict says so; a list that stays broken is no server to gate."""
+    """Where no list says who answers the verdict says so, and whether at least the answers name a model."""
 
     def listless(request: Request) -> bytes:
         return http(404, {}) if request.path == "/v1/models" else right(request)
 
-    def broken(request: Request) -> bytes:
-        return http(503, {}) if request.path == "/v1/models" else right(request)
+    def nameless(request: Request) -> bytes:
+        if request.path != "/v1/completions":
+            return listless(request)
+        return http(200, {**completion(reference(request.data["prompt"])), "model": None})
 
     ran = attach(tmp_path, raw_server(listless).url)
     assert ran.code == 0
-    assert any(warning.startswith("not verified") for warning in ran.data["warnings"])
-    assert attach(tmp_path, raw_server(broken).url, "engine.startup_timeout_s=2").code == 3
+    assert any("lists no models; that m answered is what its answers say" in line for line in ran.data["warnings"])
+    ran = attach(tmp_path, raw_server(nameless).url)
+    assert ran.code == 0
+    assert any("any model may have answered" in warning for warning in ran.data["warnings"])
+
+
+def test_a_broken_model_list_is_no_server_to_gate(raw_server: Start, tmp_path: Path) -> None:
+    """A model list that fails or is malformed for the whole start-up time ends the run before any question."""
+    for broken in (http(503, {}), http(200, {"data": "m"}), http(200, "<html>", content_type="text/html")):
+
+        def handle(request: Request, body: bytes = broken) -> bytes:
+            return body if request.path == "/v1/models" else right(request)
+
+        server = raw_server(handle)
+        ran = attach(tmp_path, server.url, "engine.startup_timeout_s=1")
+        assert (ran.code, ran.data["verdict"], asked(server)) == (3, "INFRA", 0)
+        assert "cannot be verified" in ran.data["reason"]
+
+
+def test_a_key_that_expires_midway(raw_server: Start, tmp_path: Path) -> None:
+    """A 401 names the variable that holds the key, before the run and in the middle of it."""
+    for good in (0, 10):
+        seen = 0
+
+        def expires(request: Request, good: int = good) -> bytes:
+            nonlocal seen
+            seen += request.path == "/v1/completions"
+            return http(401, {}) if request.method == "POST" and seen > good else right(request)
+
+        ran = attach(tmp_path, raw_server(expires).url, "engine.api_key_env=OUR_KEY", extra={"OUR_KEY": "sk-secret-1"})
+        assert (ran.code, ran.data["reason_code"]) == (3, "unauthorized")
+        assert ran.data["hint"] == "check the value of OUR_KEY"
+
+
+def test_answers_that_are_all_empty(raw_server: Start, tmp_path: Path) -> None:
+    """A run of empty answers is scored, and suspected."""
+
+    def empty(request: Request) -> bytes:
+        return http(200, completion("", tokens=1)) if request.path == "/v1/completions" else right(request)
+
+    ran = attach(tmp_path, raw_server(empty).url)
+    assert (ran.code, ran.data["verdict"]) == (1, "FAIL")
+    assert "every answer is empty: a parser fault?" in ran.data["warnings"]
+
+
+def test_the_record_says_when_the_server_was_ready(raw_server: Start, tmp_path: Path) -> None:
+    """The start-up time is an event of the record."""
+    ran = attach(tmp_path, raw_server(right).url)
+    assert record(ran, tmp_path)["events"][0].startswith("ready after 0.")
+
+
+def test_a_repeated_key_is_in_no_record(raw_server: Start, tmp_path: Path) -> None:
+    """A server that returns the key as text, reasoning and version leaves it in no output and no file."""
+    key = "sk-secret-123"
+
+    def leaky(request: Request) -> bytes:
+        if request.path == "/version":
+            return http(200, {"version": key})
+        if request.path == "/v1/models":
+            return http(200, {"data": [{"id": "m"}, {"id": key}]})
+        body = chat(f"{key} #### 1", more={"reasoning": key})
+        return http(200, body) if request.method == "POST" else right(request)
+
+    server = raw_server(leaky)
+    options = ("engine.api_key_env=OUR_KEY", "protocol.api=chat")
+    ran = attach(tmp_path, server.url, *options, extra={"OUR_KEY": key})
+    assert ran.code == 1
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) >= 2
+    assert not any(key.encode() in content for content in (*files, ran.out.encode(), ran.err.encode()))
+
+
+def test_a_started_server_that_is_never_ready(tmp_path: Path) -> None:
+    """The hint ends with the log's last line, and the record keeps the last 50."""
+    program = tmp_path / "bin" / "vllm"
+    program.parent.mkdir()
+    script = "import time\nfor i in range(60): print(f'loading {i}', flush=True)\ntime.sleep(60)\n"
+    program.write_text(f"#!{sys.executable}\n{script}")
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    arguments = ("engine=vllm", "hw=cpu", "engine.startup_timeout_s=2", "task.n=40", "gate=static_floor")
+    ran = gatekit(tmp_path, *arguments, "gate.floor=0.8", "--json", extra={"PATH": path})
+    assert (ran.code, ran.data["reason_code"]) == (3, "not-ready"), ran
+    assert "its last line: loading 59" in ran.data["hint"]
+    logged = [event for event in record(ran, tmp_path)["events"] if event.startswith("server log: ")]
+    assert logged == [f"server log: loading {i}" for i in range(10, 60)]
 
 
 def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path) -> None:
@@ -234,7 +352,10 @@ def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path)
     assert (ran.code, ran.data["verdict"]) == (3, "INFRA")
     assert ran.data["accuracy"] is None
     assert ran.data["counts"]["wrong"] == 0
-    assert any("lost by server_error: /v1/completions: HTTP 500" in warning for warning in ran.data["warnings"])
+    (line,) = (warning for warning in ran.data["warnings"] if "lost by server_error" in warning)
+    assert line.startswith(f"{ran.data['counts']['lost']} lost by server_error: /v1/completions: HTTP 500")
+    first = next(seen for seen in record(ran, tmp_path)["observations"] if seen["failure"])
+    assert f"; questions {first['question_id']}" in line
 
 
 def test_model_text_cannot_reach_the_terminal(raw_server: Start, tmp_path: Path) -> None:

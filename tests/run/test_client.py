@@ -5,8 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +22,7 @@ from hypothesis import strategies as st
 
 from gatekit.records.answers import Completion, FailureKind
 from gatekit.records.spec import Api
-from gatekit.run.client import MAX_BODY_BYTES, MAX_TEXT_CHARACTERS, BadShapeError, Client, Refusal, parse_completion
+from gatekit.run.client import MAX_BODY_BYTES, MAX_TEXT_BYTES, BadShapeError, Client, Refusal, parse_completion
 from raw_server import Handler, RawServer, chat, completion, http
 
 Start = Callable[[Handler], RawServer]
@@ -62,6 +70,7 @@ def test_tool_calls_are_seen(raw_server: Start) -> None:
     assert result.has_tool_calls
 
 
+ZERO = {"completion_tokens": 0}
 GZIPPED = gzip.compress(b"{}" * 1000)
 
 RESPONSES: dict[str, tuple[bytes, FailureKind]] = {
@@ -89,10 +98,20 @@ RESPONSES: dict[str, tuple[bytes, FailureKind]] = {
     "swallowed": (http(200, completion(None, tokens=50)), FailureKind.BAD_SHAPE),
     "null, no usage": (http(200, {"choices": [{"text": None, "finish_reason": "stop"}]}), FailureKind.BAD_SHAPE),
     "null, one token": (http(200, completion(None, tokens=1)), FailureKind.BAD_SHAPE),
+    "null, no finish": (http(200, {"choices": [{"text": None, **ZERO}], "usage": ZERO}), FailureKind.BAD_SHAPE),
+    "empty, no finish": (http(200, {"choices": [{"text": ""}]}), FailureKind.BAD_SHAPE),
+    "empty, many tokens": (http(200, completion("", tokens=2)), FailureKind.BAD_SHAPE),
+    "null, a call announced": (http(200, completion(None, finish="tool_calls", tokens=0)), FailureKind.BAD_SHAPE),
+    "filtered": (http(200, completion("#### 1", finish="content_filter")), FailureKind.ABORTED),
+    "cancelled": (http(200, completion("#### 1", finish="cancelled")), FailureKind.ABORTED),
+    "an unknown end": (http(200, completion("#### 1", finish="STOP?")), FailureKind.ABORTED),
+    "an empty error": (http(200, {"error": {}, **completion("#### 1")}), FailureKind.BAD_SHAPE),
+    "an error object": (http(200, {"object": "error", **completion("#### 1")}), FailureKind.BAD_SHAPE),
     "aborted": (http(200, completion("#### 1", finish="abort")), FailureKind.ABORTED),
     "error as an answer": (http(200, completion("Internal error 500", finish="error")), FailureKind.ABORTED),
     "error with 200": (http(200, {"error": {"message": "x"}, **completion("")}), FailureKind.BAD_SHAPE),
-    "a huge text": (http(200, completion("x" * (MAX_TEXT_CHARACTERS + 1))), FailureKind.TOO_LARGE),
+    "a huge text": (http(200, completion("x" * (MAX_TEXT_BYTES + 1))), FailureKind.TOO_LARGE),
+    "a huge text in bytes": (http(200, completion("\u20ac" * (MAX_TEXT_BYTES // 2))), FailureKind.TOO_LARGE),
     "wrong model": (http(200, completion("1", model="other")), FailureKind.WRONG_MODEL),
     "compressed": (http(200, GZIPPED, "Content-Encoding: gzip"), FailureKind.BAD_SHAPE),
     "cut short": (http(200, completion("1"))[:-5] + b"", FailureKind.DISCONNECTED),
@@ -119,6 +138,44 @@ def test_too_large_a_body(raw_server: Start) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
     server = raw_server(lambda request: head + b" " * size)
     assert kind_of(ask(server.url)) is FailureKind.TOO_LARGE
+
+
+def test_a_stated_length_is_enough_to_refuse(raw_server: Start) -> None:
+    """A body that says it is too large is not waited for, and the limit is named."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
+    result = ask(raw_server(always(head.encode())).url, timeout_s=5)
+    assert kind_of(result) is FailureKind.TOO_LARGE
+    assert isinstance(result, Refusal)
+    assert "body over 8 MiB" in result.failure.detail
+
+
+def ask_at_once(url: str, n: int) -> list[Completion | Refusal]:
+    async def all_() -> list[Completion | Refusal]:
+        async with Client(url, api_key=None, request_timeout_s=60) as client:
+            return await asyncio.gather(*(client.ask(Api.COMPLETIONS, b"{}", expected_model="m") for _ in range(n)))
+
+    return asyncio.run(all_())
+
+
+def test_many_huge_bodies_cost_bounded_memory(raw_server: Start) -> None:
+    """64 bodies of 50 MB at the same time, of unstated length, cost less than 100 MB in all."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    server = raw_server(always(head + b" " * 50_000_000))
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before_mb = peak_mb()
+    assert {kind_of(result) for result in ask_at_once(server.url, 64)} == {FailureKind.TOO_LARGE}
+    assert peak_mb() - before_mb < 100
+
+
+def peak_mb() -> float:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def test_large_bodies_at_the_same_time_are_answers(raw_server: Start) -> None:
+    """The bound on memory makes allowed bodies wait for each other; it loses none."""
+    server = raw_server(always(http(200, {**completion("#### 1"), "logprobs": "x" * 2_000_000})))
+    assert all(isinstance(result, Completion) for result in ask_at_once(server.url, 64))
 
 
 def test_silence_ends_at_the_deadline(raw_server: Start) -> None:
@@ -159,6 +216,65 @@ def test_a_repeated_key_is_masked_in_answers(raw_server: Start) -> None:
     result = ask(server.url, key="sk-very-secret")
     assert isinstance(result, Completion)
     assert result.text == "the key is ***, #### 1"
+
+
+def test_a_key_spelled_with_escapes_is_masked_too(raw_server: Start) -> None:
+    """JSON's own ways to write a character do not carry the key past the mask, in any field that is kept."""
+    body = b'{"model": "m", "choices": [{"text": "\\u0073k-very\\/secret", "finish_reason": "stop",'
+    body += b' "reasoning": "sk-very\\/secret"}]}'
+    result = ask(raw_server(always(http(200, body))).url, key="sk-very/secret")
+    assert isinstance(result, Completion)
+    assert (result.text, result.reasoning) == ("***", "***")
+    finish = http(200, completion("1", finish="sk-very/secret"))
+    refused = ask(raw_server(always(finish)).url, key="sk-very/secret")
+    assert isinstance(refused, Refusal)
+    assert "secret" not in refused.failure.detail
+
+
+@pytest.mark.parametrize(
+    "finish", ["stop", "length", "tool_calls", "function_call", "eos", "stop_sequence", "end_turn", None]
+)
+def test_how_answers_end(raw_server: Start, finish: str | None) -> None:
+    """Every name that a model's own end goes by is an answer when there is text; so is no name at all."""
+    body = {"choices": [{"text": "#### 1", "finish_reason": finish}]}
+    assert isinstance(ask(raw_server(always(http(200, body))).url), Completion)
+
+
+def test_the_callers_authority_is_trusted(tmp_path: Path) -> None:
+    """A certificate that SSL_CERT_FILE vouches for is accepted, and without it refused as TLS."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(make, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_greet_over_tls, args=(listener, context), daemon=True)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        script = (
+            "import asyncio, sys\nfrom gatekit.run.client import Client\n"
+            "async def main():\n"
+            "    async with Client(sys.argv[1], api_key=None, request_timeout_s=5) as client:\n"
+            "        print(await client.status('/', timeout_s=5))\n"
+            "asyncio.run(main())\n"
+        )
+        command = [sys.executable, "-c", script, url]
+        plain = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
+        trusted = {**plain, "SSL_CERT_FILE": str(certificate)}
+        assert subprocess.run(command, env=trusted, capture_output=True, text=True).stdout == "200\n"
+        assert "TLS" in subprocess.run(command, env=plain, capture_output=True, text=True).stdout
+
+
+def _greet_over_tls(listener: socket.socket, context: ssl.SSLContext) -> None:
+    for _ in range(2):
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as safe:
+            safe.recv(4096)
+            safe.sendall(http(200, ""))
 
 
 def test_a_lone_surrogate_is_replaced(raw_server: Start) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +31,7 @@ def ask_all(
     limits: records.Client = LIMITS,
     watch: Callable[[], str | None] = lambda: None,
     on_answer: Callable[[Answer], None] = lambda answer: None,
+    events: list[str] | None = None,
 ) -> tuple[InfraError | None, dict[int, Answer]]:
     answers: dict[int, Answer] = {}
 
@@ -47,7 +51,10 @@ def ask_all(
                 on_answer=keep,
                 watch=watch,
             )
-            return await asking.run(asyncio.Event())
+            failure = await asking.run(asyncio.Event())
+            if events is not None:
+                events.extend(asking.events)
+            return failure
 
     return asyncio.run(run()), answers
 
@@ -180,6 +187,27 @@ def test_a_server_that_comes_back_is_asked_on(raw_server: Start) -> None:
         again.stop()
     assert failure is None
     assert sum(isinstance(answer.result, Completion) for answer in answers.values()) == 60
+
+
+def test_a_survived_outage_is_noted(raw_server: Start) -> None:
+    """More than 2 s without an answer while nobody could connect is an event, with its place and cause."""
+    server = raw_server(echo)
+    again = RawServer(echo, port=server.port)
+    timer = threading.Timer(2.3, again.start)
+
+    def stop_at_ten(answer: Answer) -> None:
+        if answer.index == 10 and not timer.is_alive():
+            server.stop()
+            timer.start()
+
+    limits = replace(LIMITS, outage_s=20)
+    events: list[str] = []
+    failure, answers = ask_all(server.url, 60, limits=limits, on_answer=stop_at_ten, events=events)
+    timer.join()
+    again.stop()
+    assert (failure, len(answers)) == (None, 60)
+    (event,) = events
+    assert re.match(r"no answer for [2-9]\.\d s at answer \d+: c(annot connect|onnection lost)", event)
 
 
 def test_a_dead_process_is_noticed(raw_server: Start) -> None:
