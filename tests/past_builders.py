@@ -12,7 +12,7 @@ RIGHT, WRONG = Status.CORRECT, Status.WRONG
 
 def run(name: str, answers: str | None, *, n: int = 0, correct: int = 0, **fields: str | None) -> PastRun:
     """A run named `name` of a build of its own: `answers` is one letter a question, c for right; or only a total."""
-    outcomes = None if answers is None else tuple(letter == "c" for letter in answers)
+    outcomes = None if answers is None else bytes(letter == "c" for letter in answers)
     known = {"build": f"build-{name}", "hardware": "b200", "finished_at": "2026-11-30T03:00:00Z"} | fields
     return PastRun(
         run_id=name,

@@ -48,7 +48,7 @@ exit codes: 0 PASS, 1 FAIL (a measured regression), 2 wrong input, 3 INFRA, 4 IN
   70 a bug in gatekit, 130 and 143 interrupted
 """
 
-_VALUED_OPTIONS = ("--config-dir", "--run-id", "--dir")
+_VALUED_OPTIONS = ("--config-dir", "--run-id", "--dir", "--url")
 
 Command = Callable[[Sequence[str]], ExitCode]
 
@@ -140,9 +140,9 @@ def _plan(arguments: Sequence[str]) -> ExitCode:
 
 
 def _history(arguments: Sequence[str]) -> ExitCode:
-    from gatekit.cli.history import run
+    from gatekit.cli.history.command import run
 
-    return run(arguments, stdout=sys.stdout)
+    return run(arguments)
 
 
 def _explain(arguments: Sequence[str]) -> ExitCode:

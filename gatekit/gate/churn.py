@@ -23,7 +23,7 @@ def churn(runs: Sequence[PastRun], statuses: Statuses) -> Churn | None:
     answered = np.array([status is not None and status is not Status.LOST for status in statuses], dtype=bool)
     if not detailed:
         return None
-    before = np.array([run.outcomes for run in detailed], dtype=bool)[:, answered]
+    before = np.array([np.frombuffer(run.outcomes or b"", dtype=np.bool_) for run in detailed])[:, answered]
     now = np.array([status is Status.CORRECT for status in statuses], dtype=bool)[answered]
     fell, rose = int(np.sum(before[-1] & ~now)), int(np.sum(~before[-1] & now))
     return Churn(

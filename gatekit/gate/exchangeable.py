@@ -64,7 +64,7 @@ def _unfit(spec: Spec, n: int, run: PastRun) -> str | None:
 
 def _distinct(newest_first: Iterable[PastRun], excluded: Counter[str]) -> Iterator[PastRun]:
     builds: set[str | None] = set()
-    answers: set[tuple[bool, ...]] = set()
+    answers: set[bytes] = set()
     for run in newest_first:
         is_named = run.build is not None or run.outcomes is None
         if is_named and run.build in builds:

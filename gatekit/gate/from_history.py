@@ -177,8 +177,8 @@ def _rule(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base, *, k_reject
 
 def _right_before(runs: tuple[PastRun, ...]) -> tuple[int, ...]:
     """How many of the runs got each question right, in asking order."""
-    right = np.array([run.outcomes for run in runs if run.outcomes is not None], dtype=np.int64)
-    return tuple(right.sum(axis=0).tolist())
+    right = np.frombuffer(b"".join(run.outcomes or b"" for run in runs), dtype=np.uint8).reshape(len(runs), -1)
+    return tuple(right.sum(axis=0, dtype=np.int64).tolist())
 
 
 def _questions(before: tuple[int, ...], runs: int) -> tuple[int, ...]:

@@ -80,5 +80,5 @@ def _past_run(row: SeriesRow) -> PastRun:
         finished_at=row.finished_at,
         n=row.n,
         correct=row.correct,
-        outcomes=tuple(map(LETTERS[Status.CORRECT].__eq__, row.outcomes)),
+        outcomes=bytes(map(LETTERS[Status.CORRECT].__eq__, row.outcomes)),
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gatekit.records.lock import Lock
+from gatekit.records.run import Comparability
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
     """One earlier run with the same comparability key, every question of which was answered.
 
-    `outcomes` says of each question, in asking order, whether it was right; None where only the total is known.
+    `outcomes` has one byte per question, in asking order: 1 right, 0 not; None where only the total is known.
     """
 
     run_id: str
@@ -19,7 +22,7 @@ class PastRun:
     finished_at: str
     n: int
     correct: int
-    outcomes: tuple[bool, ...] | None = None
+    outcomes: bytes | None = None
 
     def __post_init__(self) -> None:
         if self.outcomes is not None and (len(self.outcomes), sum(self.outcomes)) != (self.n, self.correct):
@@ -28,7 +31,15 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The comparable runs of a spec, oldest first, and how many others were left out, by reason."""
+    """The comparable runs of a spec, oldest first, and how many others were left out, by reason.
+
+    `changes` names what distinguishes the runs under other keys from this one, newest first, in sentences such as
+    `protocol.api: completions -> chat on 2026-09-01; 41 earlier runs are not comparable`. `key` is the
+    comparability key of the run to be judged, `lock` the locked threshold of its spec where there is one.
+    """
 
     runs: tuple[PastRun, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    key: Comparability | None = None
+    lock: Lock | None = None

@@ -47,8 +47,10 @@ class Comparability:
 class RunRecord:
     """One run, whole: what was asked for, what was served, every answer, and the verdict.
 
-    `served` is None when no server was reached; `observations` are in the order of `dataset.question_ids`.
-    Times are UTC, ISO 8601.
+    `served` is None when no server was reached; `observations` are in the order of `dataset.question_ids`, and
+    none where only the total is known (an imported run). `previous` is the digest of the run before it in its
+    series, None for the first one and for one that was kept while the database was away. `supersedes` is the id
+    of the run whose answers this record scores anew. Times are UTC, ISO 8601.
     """
 
     format: int = RECORD_FORMAT
@@ -64,6 +66,8 @@ class RunRecord:
     observations: tuple[Observation, ...]
     verdict: Verdict
     events: tuple[str, ...] = ()
+    previous: str | None = None
+    supersedes: str | None = None
 
 
 def record_to_plain(record: RunRecord) -> Plain:

@@ -39,7 +39,10 @@ class EngineKind(StrEnum):
 
 
 class Method(StrEnum):
-    """The decision rule, weakest first; `auto` is the strongest that the comparable history supports."""
+    """The decision rule, weakest first; `auto` is the strongest that the comparable history supports.
+
+    `locked` is a count that was derived from history before, reviewed, and kept in a lock file.
+    """
 
     AUTO = "auto"
     STATIC_FLOOR = "static_floor"
@@ -49,6 +52,7 @@ class Method(StrEnum):
     EXACT_MCNEMAR = "exact_mcnemar"
     FLIP_PREDICTION = "flip_prediction"
     EXACT_CONDITIONAL = "exact_conditional"
+    LOCKED = "locked"
 
 
 class EarlyStop(StrEnum):
@@ -218,7 +222,9 @@ class Gate:
 
     alpha comes from exactly one of `alpha`, `sigmas` and `budget` (the first that is set). `phi0` and `nu0` are
     the prior dispersion of totals and its degrees of freedom, `nu_psi` those of the over-dispersion guard; runs
-    on hardware named in `exchangeable_hardware` are pooled with those on the spec's own.
+    on hardware named in `exchangeable_hardware` are pooled with those on the spec's own. The norm is the first
+    `baseline_builds` distinct builds since the last rebaseline: later runs are judged by it and never move it.
+    `locks` is the folder of lock files, relative to the working directory.
     """
 
     name: str
@@ -238,16 +244,23 @@ class Gate:
     nu0: float = 4.0
     nu_psi: float = 8.0
     exchangeable_hardware: tuple[str, ...] = ()
+    baseline_builds: int = 30
+    locks: str = "conf/thresholds"
     early_stop: EarlyStop = EarlyStop.NONE
     stop_on_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Where run records are kept."""
+    """Where run records are kept: the folder of their files, and the database of their index.
+
+    The database is `url`, or what the environment variable named `url_env` holds; SQLite in `dir` without either.
+    """
 
     name: str
     dir: str
+    url: str | None = None
+    url_env: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ def test_the_order_of_questions_is_irrelevant(
     spec = replace(make_spec(), gate=gate)
     moved = Past(
         runs=tuple(
-            one if one.outcomes is None else replace(one, outcomes=tuple(one.outcomes[place] for place in order))
+            one if one.outcomes is None else replace(one, outcomes=bytes(one.outcomes[place] for place in order))
             for one in past.runs
         )
     )

@@ -34,7 +34,7 @@ def past(builds: int) -> Past:
     """So many builds, each with its own two flips."""
     runs = []
     for build in range(builds):
-        outcomes = tuple(question < 180 and question // 2 != build for question in range(N))
+        outcomes = bytes(question < 180 and question // 2 != build for question in range(N))
         runs.append(
             PastRun(
                 run_id=f"run-{build}",

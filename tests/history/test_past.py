@@ -36,7 +36,7 @@ def test_a_run_comes_back_with_its_answers(tmp_path: Path, make_record: MakeReco
     assert found.excluded == {}
     (run,) = found.runs
     assert (run.run_id, run.build, run.hardware, run.n, run.correct) == ("a", "0.11", "b200", 5, 2)
-    assert run.outcomes == (True, False, False, True, False)
+    assert run.outcomes == bytes([1, 0, 0, 1, 0])
     assert [path.name for path in tmp_path.iterdir()] == ["index.sqlite"]
 
 
@@ -47,7 +47,7 @@ def test_answers_are_in_asking_order(tmp_path: Path, make_record: MakeRecord) ->
     moved = [replace(one, question_id=number) for one, number in zip(record.observations, ids, strict=True)]
     dataset = replace(record.dataset, question_ids=ids)
     index.add(tmp_path, replace(record, dataset=dataset, observations=tuple(reversed(moved))))
-    assert past(tmp_path, make_record("tonight")).runs[0].outcomes == (False, True, True)
+    assert past(tmp_path, make_record("tonight")).runs[0].outcomes == bytes([0, 1, 1])
 
 
 def test_what_is_no_measurement_of_a_healthy_build_is_counted_by_reason(

@@ -1,0 +1,68 @@
+"""`gatekit history COMMAND`: which subcommand, and which history it speaks of."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from gatekit.cli.arguments import Parser
+from gatekit.errors import ExitCode
+from gatekit.history.place import Place
+
+URL_VARIABLE = "GATEKIT_HISTORY_URL"
+DEFAULT_DIR = ".gatekit"
+
+# Name, module of this package, and its line in the help.
+_COMMANDS = (
+    ("list", "listing", "the newest runs"),
+    ("show", "showing", "one run's verdict, explained"),
+    ("rebuild", "rebuilding", "index every record file"),
+)
+
+
+class Subcommand(Protocol):
+    """What a module of this package offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add its own arguments; `--dir` and `--url` are there."""
+
+    def run(self, options: argparse.Namespace, place: Place) -> ExitCode:
+        """Do it and print the result."""
+
+
+def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) -> ExitCode:
+    """Run one subcommand. Raises ConfigError on wrong input, InfraError where the history cannot be used."""
+    options = _parser(arguments).parse_args(arguments)
+    module = next(module for name, module, _ in _COMMANDS if name == options.command)
+    place = Place(dir=options.dir, url=options.url or environ.get(URL_VARIABLE) or None)
+    return _load(module).run(options, place)
+
+
+def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR) -> None:
+    """The two options that say which history; used by every command that reads one."""
+    url = None if default is not argparse.SUPPRESS else argparse.SUPPRESS
+    parser.add_argument("--dir", type=Path, default=default, metavar="DIR", help="history folder (default .gatekit)")
+    what = f"database of its index (default ${URL_VARIABLE}, else SQLite in DIR)"
+    parser.add_argument("--url", default=url, metavar="URL", help=what)
+
+
+def _parser(arguments: Sequence[str]) -> Parser:
+    parser = Parser("gatekit history", "The runs that were remembered.")
+    add_place(parser)
+    names = ",".join(name for name, _, _ in _COMMANDS)
+    commands = parser.add_subparsers(dest="command", required=True, metavar=f"{{{names}}}")
+    for name, module, line in _COMMANDS:
+        command = commands.add_parser(name, help=line)
+        add_place(command, default=argparse.SUPPRESS)
+        if name in arguments:
+            _load(module).add_arguments(command)
+    return parser
+
+
+def _load(module: str) -> Subcommand:
+    loaded: Subcommand = import_module(f"gatekit.cli.history.{module}")  # type: ignore[assignment]  # a module
+    return loaded

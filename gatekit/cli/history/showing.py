@@ -1,0 +1,36 @@
+"""`gatekit history show RUN`: one run's verdict, explained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from gatekit.cli.output import put
+from gatekit.errors import ExitCode
+from gatekit.history.place import Place
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, and what of it."""
+    parser.add_argument("run", metavar="RUN", help="run id, or a beginning that only one run has")
+    parser.add_argument("--wrong", action="store_true", help="the questions that were not answered right")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace, place: Place) -> ExitCode:
+    """Print the explanation, the wrong answers, or the whole record."""
+    from gatekit.history.index import find
+    from gatekit.history.records_folder import read_stored
+
+    stored = read_stored(place.dir / find(place, options.run).path)
+    if options.json:
+        put(json.dumps(stored.plain, indent=2, allow_nan=False))
+    elif options.wrong:
+        from gatekit.report.wrong import wrong_answers
+
+        put(wrong_answers(stored.record))
+    else:
+        from gatekit.report.terminal import explain
+
+        put(explain(stored.record, stored_at=str(stored.path)))
+    return ExitCode.PASS
