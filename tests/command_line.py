@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -45,6 +48,21 @@ def gatekit(folder: Path, *arguments: str, extra: Mapping[str, str] | None = Non
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def here(folder: Path, *arguments: str) -> Ran:
+    """The same command line in this process: nothing is started, so that many of them stay quick."""
+    from gatekit.cli.main import main
+
+    out, err = io.StringIO(), io.StringIO()
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(arguments)
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    return Ran(code=int(code), out=out.getvalue(), err=err.getvalue())
 
 
 def record(ran: Ran, folder: Path) -> Any:

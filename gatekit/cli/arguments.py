@@ -42,6 +42,22 @@ class Parser(argparse.ArgumentParser):
         raise HelpWanted(self.format_help())
 
 
+class Intermixed(Parser):
+    """A Parser whose positional words may stand between options; made for a subcommand."""
+
+    _is_mixing = False
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]  # as argparse has it
+        """As ArgumentParser.parse_known_intermixed_args, which comes back here."""
+        if self._is_mixing:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
+
+
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """The parsed options; positional words may stand between options."""
     return parser.parse_intermixed_args(list(arguments))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put, warn
 from gatekit.cli.quantities import inside, whole, within
+from gatekit.cli.share import share
 from gatekit.errors import ConfigError, ExitCode, Problem
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ notices, the failed requests it would hide, and what is wrong with it, by id. It
   python -m gatekit audit --floor 0.90 --tolerance 0.08 --n 1319 --p0 0.90
 """
 _MOST_QUESTIONS = 1_000_000
-# Only these can go away with another machine.
-_OF_THE_MACHINE = frozenset({"fp4-needs-blackwell", "architecture-mismatch", "too-few-gpus"})
 
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
@@ -44,11 +42,11 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     add = parser.add_argument
     add("overrides", nargs="*", metavar="KEY=VALUE", help="one spec as in a run; hw=... alone: every model on it")
     add("--config-dir", action="append", default=[], metavar="DIR", help="a folder of your own config groups")
-    add("--floor", type=within(0, 1), metavar="F", help="audit this hand-set floor instead of a config")
-    add("--tolerance", type=within(0, 1), metavar="T", help="what is taken off the floor (default 0)")
+    add("--floor", type=share(within(0, 1)), metavar="F", help="audit this hand-set floor instead of a config")
+    add("--tolerance", type=share(within(0, 1)), metavar="T", help="what is taken off the floor (default 0)")
     add("--n", type=whole(1, _MOST_QUESTIONS), metavar="N", help="its questions")
-    add("--p0", type=inside(0, 1), metavar="P", help="accuracy of a healthy model, where it is known")
-    add("--delta", type=inside(0, 1), metavar="D", help="drop that matters (default 0.05)")
+    add("--p0", type=share(inside(0, 1)), metavar="P", help="accuracy of a healthy model, where it is known")
+    add("--delta", type=share(inside(0, 1)), metavar="D", help="drop that matters (default 0.05)")
     add("--strict", action="store_true", help="the score must exceed the floor, not reach it")
     add("--json", action="store_true", help="print one JSON document")
     options = parse(parser, arguments)
@@ -80,40 +78,20 @@ def _typed(options: Namespace) -> Audit:
 
 def _audits(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Audit], list[Problem]]:
     """The audits asked for, and the problems of the models that cannot be resolved."""
-    from gatekit.spec.compose import options as options_of
     from gatekit.spec.resolve import config_dirs
+    from gatekit.spec.selection import every_model, on_some_machine
 
     dirs = config_dirs(options.config_dir, environ)
     if any(not override.startswith("hw=") for override in options.overrides):
-        return [_audit(_on_some_machine(options.overrides, dirs))], []
+        return [_audit(on_some_machine(options.overrides, dirs=dirs).spec)], []
     audits: list[Audit] = []
-    problems: list[Problem] = []
-    for model in options_of("model", config_dirs=dirs):
+    selected, problems = every_model(options.overrides, dirs=dirs)
+    for one in selected:
         try:
-            audits.append(_audit(_on_some_machine([f"model={model}", *options.overrides], dirs)))
+            audits.append(_audit(one.spec))
         except ConfigError as error:
             problems += error.problems
     return audits, list(dict.fromkeys(problems))
-
-
-def _on_some_machine(overrides: Sequence[str], dirs: Sequence[Path]) -> Spec:
-    """The spec on the machine it names, on its default one, or on the first that satisfies its rules."""
-    from gatekit.spec.compose import options as options_of
-    from gatekit.spec.resolve import resolve
-
-    try:
-        return resolve(overrides, dirs=dirs)
-    except ConfigError as error:
-        reasons = {problem.reason for problem in error.problems}
-        if not reasons <= _OF_THE_MACHINE or any(override.startswith("hw=") for override in overrides):
-            raise
-        first = error
-    for machine in options_of("hw", config_dirs=dirs):
-        try:
-            return resolve([*overrides, f"hw={machine}"], dirs=dirs)
-        except ConfigError:
-            continue
-    raise first
 
 
 def _audit(spec: Spec) -> Audit:
@@ -148,7 +126,7 @@ def _print(audits: Sequence[Audit], problems: Sequence[Problem], *, as_json: boo
     if as_json:
         from gatekit.records.canonical import to_plain
 
-        document = {"audits": to_plain(list(audits)), "problems": [problem.line() for problem in problems]}
+        document = {"audits": to_plain(list(audits)), "problems": to_plain(list(problems))}
         put(json.dumps(document, indent=2))
     elif audits:
         from gatekit.report.audit import audit_text

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from pathlib import Path
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import Parser
+from gatekit.cli.history.command import add_place, chosen_place
 from gatekit.cli.output import put
-from gatekit.errors import ExitCode
+from gatekit.errors import ConfigError, ExitCode, InfraError
+
+if TYPE_CHECKING:
+    from gatekit.history.place import Place
+    from gatekit.records.past import Past, PastRun
+    from gatekit.records.run import RunRecord
 
 _DESCRIPTION = """\
 How a stored verdict follows from its record: the rule and its inputs, the formula with the numbers put in, the
-counts, the lost answers both ways, and what would change it. Everything is computed anew from the record.
+counts, the lost answers both ways, and what would change it. Everything is computed anew from the record and,
+for a rule on history, from the records of the runs that it rests on.
 
   python -m gatekit explain RUN          RUN as in gatekit history list, or the beginning of one
 """
 
 
-def run(arguments: Sequence[str]) -> ExitCode:
+def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) -> ExitCode:
     """Print the derivation of one run's verdict.
 
     Always PASS, also where the record gives another verdict today than it holds, which is said. Raises
@@ -30,8 +39,9 @@ def run(arguments: Sequence[str]) -> ExitCode:
     from gatekit.history.index import find
     from gatekit.history.records_folder import read_record
 
-    record = read_record(options.dir / find(options.dir, options.run).path)
-    derivation = derive(record)
+    place = chosen_place(options, environ)
+    record = read_record(place.dir / find(place, options.run).path)
+    derivation = derive(record, _used(place, record))
     if options.json:
         from gatekit.records.canonical import to_plain
 
@@ -49,9 +59,30 @@ def run(arguments: Sequence[str]) -> ExitCode:
     return ExitCode.PASS
 
 
+def _used(place: Place, record: RunRecord) -> Past:
+    """The runs that the verdict rests on, as far as they can be read, and the lock of a locked gate."""
+    from gatekit.gate.retrial import past_run
+    from gatekit.history.index import find
+    from gatekit.history.records_folder import read_record
+    from gatekit.records.past import Past
+    from gatekit.spec.locks import lock_for
+
+    runs: list[PastRun] = []
+    for run_id in record.verdict.rule.used if record.verdict.rule else ():
+        with suppress(ConfigError, InfraError):  # what is missing is named in the derivation
+            row = find(place, run_id)
+            if row.run_id == run_id:
+                runs.append(past_run(read_record(place.dir / row.path)))
+    try:
+        lock = lock_for(record.spec)
+    except ConfigError:
+        lock = None
+    return Past(runs=tuple(runs), lock=lock)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("gatekit explain", _DESCRIPTION)
     parser.add_argument("run", metavar="RUN", help="run id, or a beginning that only one run has")
-    parser.add_argument("--dir", type=Path, default=Path(".gatekit"), help="history folder (default .gatekit)")
+    add_place(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser

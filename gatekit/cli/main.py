@@ -25,6 +25,7 @@ usage:
   python -m gatekit plan [GROUP=OPTION] ...          print the resolved spec, run nothing
   python -m gatekit history list|show|rebuild        the runs so far
   python -m gatekit explain RUN                      how a verdict follows from its record
+  python -m gatekit thresholds recompute ...         locks from comparable history, as a reviewable diff
   python -m gatekit power --p0 P [--n N] ...         what n questions can notice
   python -m gatekit audit [GROUP=OPTION] ...         what the thresholds of the configs really do
 
@@ -48,7 +49,7 @@ exit codes: 0 PASS, 1 FAIL (a measured regression), 2 wrong input, 3 INFRA, 4 IN
   70 a bug in gatekit, 130 and 143 interrupted
 """
 
-_VALUED_OPTIONS = ("--config-dir", "--run-id", "--dir", "--url")
+_VALUED_OPTIONS = ("--config-dir", "--run-id", "--dir", "--url", "--reason", "--as-of", "--key", "--format")
 
 Command = Callable[[Sequence[str]], ExitCode]
 
@@ -124,6 +125,7 @@ def _commands() -> dict[str, Command]:
         "explain": _explain,
         "power": _power,
         "audit": _audit,
+        "thresholds": _thresholds,
     }
 
 
@@ -159,6 +161,12 @@ def _power(arguments: Sequence[str]) -> ExitCode:
 
 def _audit(arguments: Sequence[str]) -> ExitCode:
     from gatekit.cli.audit import run
+
+    return run(arguments, environ=os.environ)
+
+
+def _thresholds(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.thresholds.command import run
 
     return run(arguments, environ=os.environ)
 

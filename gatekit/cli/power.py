@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gatekit.cli.arguments import Parser
 from gatekit.cli.output import put
 from gatekit.cli.quantities import inside, measured, whole, within
+from gatekit.cli.share import share
 from gatekit.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
@@ -47,20 +48,21 @@ def run(arguments: Sequence[str]) -> ExitCode:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("gatekit power", _DESCRIPTION)
-    add, share = parser.add_argument, inside(0, 1)
+    add, accuracy = parser.add_argument, share(inside(0, 1))
     add("--n", type=whole(1, _MOST_QUESTIONS), default=1319, metavar="N", help="questions (default 1319)")
     healthy = parser.add_mutually_exclusive_group(required=True)
-    healthy.add_argument("--p0", type=share, metavar="P", help="accuracy of a healthy model")
+    healthy.add_argument("--p0", type=accuracy, metavar="P", help="accuracy of a healthy model")
     healthy.add_argument("--observed", type=measured, metavar="C/N", help="or what one healthy run scored")
     alarms = parser.add_mutually_exclusive_group()
     alarms.add_argument("--alpha", type=inside(0, 0.5), metavar="A", help="false-alarm rate of one run")
     alarms.add_argument("--sigmas", type=within(0.1, 37), metavar="S", help="or that of S binomial sd below p0")
     alarms.add_argument("--nights", type=whole(2, 1_000_000), metavar="N", help="or one in N nights (default 365)")
     add("--gates", type=whole(1, 1_000_000), metavar="M", help="over M gates together (default 1)")
-    add("--delta", type=share, metavar="D", help="drop that matters (default 0.03, under 1000 questions 0.05)")
+    add("--delta", type=accuracy, metavar="D", help="drop that matters (default 0.03, under 1000 questions 0.05)")
     add("--beta", type=inside(0, 0.5), default=0.1, metavar="B", help="how often it may be missed (default 0.1)")
     add("--phi", type=within(0.001, 1), default=0.2, metavar="PHI", help="run-to-run dispersion (default 0.2)")
     add("--nu0", type=within(1, 1000), default=4.0, metavar="V", help="prior degrees of freedom of phi (default 4)")
+    add("--nu-psi", type=within(1, 1_000_000), default=8.0, metavar="V", help="those of the guard (default 8)")
     add("--runs", type=whole(1, 10_000), default=10, metavar="K", help="earlier runs (default 10)")
     add("--json", action="store_true", help="print one JSON document")
     return parser
@@ -94,6 +96,7 @@ def _design(options: argparse.Namespace) -> Design:
         phi=options.phi,
         runs=options.runs,
         nu0=options.nu0,
+        nu_psi=options.nu_psi,
         baseline_n=None if options.observed is None else options.observed[1],
     )
     return _with_alpha(design, options)

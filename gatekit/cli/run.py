@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import secrets
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import HelpWanted, Parser, parse
+from gatekit.cli.cache_dir import cache_dir
 from gatekit.cli.live import live_progress
 from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, fold
 from gatekit.fanout.sequential import Ended, one_after_another
+from gatekit.history.place import Place, place_of
 from gatekit.records.canonical import to_plain
 from gatekit.records.run import RunRecord
+from gatekit.records.secrets import without_secrets
 from gatekit.records.spec import Spec
 from gatekit.records.verdict import Outcome
 from gatekit.report.escape import escape_terminal
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from gatekit.run.execute import Finished
     from gatekit.spec.resolve import Swept
 
-_CACHE_VARIABLE = "GATEKIT_CACHE_DIR"
 _ID_CHARACTERS = 80
 
 
@@ -87,7 +87,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
 
 
 def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
-    plain = [to_plain(spec) for spec in specs]
+    plain = [to_plain(without_secrets(spec)) for spec in specs]
     if as_json:
         put(json.dumps(plain if len(plain) > 1 else plain[0], indent=2))
         return ExitCode.PASS
@@ -100,20 +100,23 @@ def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
 def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ended:
     from gatekit.report.summary import summarise
     from gatekit.run.execute import Surroundings, execute
+    from gatekit.spec.locks import lock_for
 
+    lock = lock_for(spec)
     with live_progress(sys.stderr) as progress:
         around = Surroundings(
             environ=environ,
             now=lambda: datetime.now(UTC),
-            cache_dir=_cache_dir(environ),
+            cache_dir=cache_dir(environ),
             progress=progress,
         )
-        finished = execute(spec, run_id=_new_run_id(spec) if options.run_id is None else options.run_id, around=around)
+        run_id = _new_run_id(spec) if options.run_id is None else options.run_id
+        finished = execute(spec, run_id=run_id, around=around, lock=lock)
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     stored_at = None if finished.path is None else str(finished.path)
     if not options.json:
         try:
-            _print_verdict(finished.record, stored_at)
+            _print_verdict(finished.record, stored_at, place_of(spec.history, environ))
         except InfraError as error:  # nobody could read the verdict
             _say_error(error)
             code = fold([code, ExitCode.INFRA])
@@ -140,27 +143,15 @@ def _new_run_id(spec: Spec) -> str:
     return f"{moment}-{name}-{secrets.token_hex(3)}"
 
 
-def _cache_dir(environ: Mapping[str, str]) -> Path:
-    if environ.get(_CACHE_VARIABLE):
-        return Path(environ[_CACHE_VARIABLE])
-    if environ.get("XDG_CACHE_HOME"):
-        return Path(environ["XDG_CACHE_HOME"]) / "gatekit"
-    try:
-        return Path.home() / ".cache" / "gatekit"
-    except RuntimeError:  # no home: datasets by task.path still work
-        return Path(os.devnull) / "gatekit"
-
-
-def _print_verdict(record: RunRecord, stored_at: str | None) -> None:
+def _print_verdict(record: RunRecord, stored_at: str | None, place: Place) -> None:
     from gatekit.history import index
     from gatekit.report.terminal import explain
 
     comparable: int | None = None
     if stored_at is not None:
-        history_dir = Path(record.spec.history.dir)
         key = record.comparability.key
         with contextlib.suppress(InfraError):  # the verdict stands whether or not the index can be read
-            comparable = len(index.comparable(history_dir, key, exclude_run_id=record.run_id))
+            comparable = len(index.comparable(place, key, exclude_run_id=record.run_id))
     put(explain(record, comparable_runs=comparable, stored_at=stored_at))
 
 

@@ -8,7 +8,7 @@ from gatekit.errors import ConfigError
 from gatekit.records.spec import Gate
 from gatekit.stats.threshold import alpha_from_budget
 
-_SMALLEST = 1e-300  # below it quantiles overflow, and no run ever is that surprising
+_SMALLEST = 1e-200  # below it quantiles of t overflow, and no run ever is that surprising
 
 
 def nominal_alpha(gate: Gate) -> float:

@@ -7,8 +7,9 @@ from math import ceil
 
 from gatekit.gate.drop_test import CountTest, DropTest, Right
 from gatekit.gate.enough import Enough, can_fail, enough, margin
-from gatekit.gate.exchangeable import exchangeable
+from gatekit.gate.exchangeable import Exchangeable, exchangeable
 from gatekit.gate.from_history import FromHistory, from_history
+from gatekit.gate.locked import LockFault, from_lock, usable_lock
 from gatekit.gate.rule import binding_floor, rule, thresholds
 from gatekit.gate.rung import Rung, Shortage, choose
 from gatekit.records.past import Past, PastRun
@@ -55,17 +56,29 @@ class Criterion:
         return sum(right) < self.floor
 
 
-def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage:
-    """The criterion of a spec at n questions, or the Shortage of history that leaves it without one.
+def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage | LockFault:
+    """The criterion of a spec at n questions, or what leaves it without one: too short a history, no lock that holds.
 
     Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule`.
     """
-    rung = choose(spec.gate, exchangeable(spec, n, past))
+    history = exchangeable(spec.gate, spec.hw.name, n, past)
+    if spec.gate.method is Method.LOCKED:
+        return _locked(spec.gate, n, past, history)
+    rung = choose(spec.gate, history)
     if isinstance(rung, Shortage):
         return rung
     if rung.method in _TYPED:
         return _typed(replace(spec.gate, method=rung.method), n, rung)
-    return _historical(spec.gate, n, rung)
+    return historical(spec.gate, n, rung)
+
+
+def _locked(gate: Gate, n: int, past: Past, history: Exchangeable) -> Criterion | LockFault:
+    """The runs of the history tell of churn only: the counts are the lock's."""
+    lock = usable_lock(n, past)
+    if isinstance(lock, LockFault):
+        return lock
+    found = from_lock(gate, lock, history)
+    return criterion_of(replace(gate, alpha=lock.alpha), n, found, history.runs, is_typed=False)
 
 
 def _typed(gate: Gate, n: int, rung: Rung) -> Criterion:
@@ -80,8 +93,13 @@ def _typed(gate: Gate, n: int, rung: Rung) -> Criterion:
     )
 
 
-def _historical(gate: Gate, n: int, rung: Rung) -> Criterion:
-    found = from_history(gate, n, rung)
+def historical(gate: Gate, n: int, rung: Rung) -> Criterion:
+    """The criterion of a rung with history, or of the beta-binomial one with a stated baseline."""
+    return criterion_of(gate, n, from_history(gate, n, rung), rung.runs, is_typed=not rung.runs)
+
+
+def criterion_of(gate: Gate, n: int, found: FromHistory, runs: tuple[PastRun, ...], *, is_typed: bool) -> Criterion:
+    """The criterion of a rule from history or lock. `runs` are those behind it, `gate.alpha` plans further runs."""
     right = ceil(found.guarded * n) if found.guarded else 0
     return Criterion(
         rule=found.rule,
@@ -89,9 +107,9 @@ def _historical(gate: Gate, n: int, rung: Rung) -> Criterion:
         enough=_enough(gate, n, found),
         floor=binding_floor(gate, n),
         planning=replace(gate, method=Method.EXACT_BINOMIAL, floor=None, observed=Observed(correct=right, n=n)),
-        runs=rung.runs,
+        runs=runs,
         before=found.before,
-        is_typed=not rung.runs or gate.floor is not None,
+        is_typed=is_typed or gate.floor is not None,
     )
 
 

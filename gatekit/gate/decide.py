@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gatekit.gate import reasons
 from gatekit.gate.churn import churn
 from gatekit.gate.criterion import Criterion, criterion, is_mismatched
+from gatekit.gate.drift import alarm, baseline
 from gatekit.gate.early_stop import EarlyTest, early_outcome, early_test
+from gatekit.gate.exchangeable import exchangeable
+from gatekit.gate.locked import LockFault
 from gatekit.gate.reasons import Reason
 from gatekit.gate.rung import Shortage
 from gatekit.gate.strata import Statuses, sorter
 from gatekit.gate.trial import Trial, is_over_lost
 from gatekit.gate.wording import p_value
-from gatekit.records.answers import Counts, tally
-from gatekit.records.past import Past
-from gatekit.records.spec import Spec
+from gatekit.records.answers import Counts, Status, tally
+from gatekit.records.past import Past, PastRun
+from gatekit.records.spec import Method, Spec
 from gatekit.records.verdict import Churn, Interval, Outcome, Verdict
 from gatekit.stats.interval import wilson
 from gatekit.stats.missing import missing_bounds
@@ -28,16 +31,16 @@ def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
     """PASS, FAIL, INFRA or INCONCLUSIVE for one run, with the rule, the interval and the reason in numbers.
 
     `statuses` has one entry per planned question, in asking order: None for one that was not asked. In this
-    order: no question at all; too short a history; another protocol than a typed number was measured under; lost
-    and unasked answers, two-sided, or the gate's sequential test where the run was cut short; truncation; too few
-    questions; the test. Raises ConfigError as
-    `gatekit.gate.rule.rule` does, and ValueError when an earlier run answered other questions.
+    order: no question at all; too short a history, or no lock that holds; another protocol than a typed number
+    was measured under; lost and unasked answers, two-sided, or the gate's sequential test where the run was cut
+    short; truncation; too few questions; the test. Raises ConfigError as `gatekit.gate.rule.rule` does, and
+    ValueError when an earlier run answered other questions.
     """
     counts = tally(statuses)
     found = criterion(spec, counts.n, past) if counts.n else None
     if found is None:
         judged = _Judged(outcome=Outcome.INCONCLUSIVE, reason=reasons.no_questions())
-    elif isinstance(found, Shortage):
+    elif not isinstance(found, Criterion):
         judged = _short(spec, counts, found)
     else:
         judged = _judged(spec, statuses, counts, found, past)
@@ -48,7 +51,7 @@ def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
         hint=judged.reason.hint,
         rule=judged.trial.rule if judged.trial else None,
         interval=_interval(counts),
-        warnings=(*_standing_warnings(spec), *_churn_warning(judged)),
+        warnings=(*_standing_warnings(spec), *_churn_warning(judged), *_drift_warning(spec, statuses, judged, past)),
         p_value=_p_value(judged),
         churn=judged.churn,
         cause=TRUNCATION if judged.reason.code == TRUNCATION else None,
@@ -63,11 +66,12 @@ class _Judged:
     churn: Churn | None = None
 
 
-def _short(spec: Spec, counts: Counts, shortage: Shortage) -> _Judged:
-    """Without history there is no verdict; a run that lost too much cannot become history either."""
+def _short(spec: Spec, counts: Counts, shortage: Shortage | LockFault) -> _Judged:
+    """Without history or lock there is no verdict; a run that lost too much cannot become history either."""
     if is_over_lost(spec.gate, counts):
         return _Judged(outcome=Outcome.INFRA, reason=reasons.too_many_lost(spec.gate, counts))
-    return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reasons.too_short(shortage, spec.gate))
+    reason = reasons.unlocked(shortage) if isinstance(shortage, LockFault) else reasons.too_short(shortage, spec.gate)
+    return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reason)
 
 
 def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, past: Past) -> _Judged:
@@ -78,14 +82,14 @@ def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, pa
         assert reason is not None
         return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reason, trial=None)
     changed = churn(found.runs, statuses)
-    outcome, reason = _sequential(spec, trial, statuses, past) or _outcome(trial, changed)
+    outcome, reason = _sequential(spec, trial, statuses, past) or outcome_of(trial, changed)
     return _Judged(outcome=outcome, reason=reason, trial=trial, churn=changed)
 
 
 def sequential_test(spec: Spec, n: int, past: Past) -> EarlyTest | None:
     """The gate's sequential test of n questions; None where the gate has none, or no rule yet to take it from."""
     found = criterion(spec, n, past) if n else None
-    if found is None or isinstance(found, Shortage):
+    if not isinstance(found, Criterion):
         return None
     return early_test(spec, n, found.rule, past)
 
@@ -108,7 +112,8 @@ def _sequential(spec: Spec, trial: Trial, statuses: Statuses, past: Past) -> tup
     return outcome, reasons.sequential(trial, outcome, early.method)
 
 
-def _outcome(trial: Trial, changed: Churn | None) -> tuple[Outcome, Reason]:
+def outcome_of(trial: Trial, changed: Churn | None = None) -> tuple[Outcome, Reason]:
+    """The outcome of a trial and why; the churn is told beside a p-value."""
     agreed = trial.agreed()
     if agreed is None and trial.counts.unasked:
         return Outcome.INCONCLUSIVE, reasons.unasked_decide(trial)
@@ -161,3 +166,24 @@ def _churn_warning(judged: _Judged) -> tuple[str, ...]:
     both = f"{changed.right_to_wrong} right to wrong and {changed.wrong_to_right} wrong to right"
     what = f"churn: {both} since run {changed.run_id}, more than between earlier runs (p {p_value(changed.p_value)})"
     return (f"{what}: the numerics changed although the accuracy did not",)
+
+
+def _drift_warning(spec: Spec, statuses: Statuses, judged: _Judged, past: Past) -> tuple[str, ...]:
+    """Counts that are each within chance, and together too low. A FAIL that began with this run says so itself."""
+    trial, n = judged.trial, len(statuses)
+    if trial is None or trial.counts.lost or trial.counts.unasked:
+        return ()
+    history = exchangeable(spec.gate, spec.hw.name, n, past)
+    norm = baseline(spec.gate, n, history, past.lock if spec.gate.method is Method.LOCKED else None)
+    if norm is None:
+        return ()
+    found = alarm(replace(norm, later=(*norm.later, _this_run(spec, statuses, trial.counts.correct))))
+    if found is None or (judged.outcome is Outcome.FAIL and found.is_one_run):
+        return ()
+    return (found.text,)
+
+
+def _this_run(spec: Spec, statuses: Statuses, correct: int) -> PastRun:
+    right = bytes(status is Status.CORRECT for status in statuses)
+    hw, n = spec.hw.name, len(statuses)
+    return PastRun(run_id="", build=None, hardware=hw, finished_at="", n=n, correct=correct, outcomes=right)

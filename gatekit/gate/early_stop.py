@@ -72,7 +72,7 @@ def early_test(spec: Spec, n: int, rule: Rule, past: Past) -> EarlyTest | None:
         return None
     check_early_stop(spec)
     if method is EarlyStop.PAIRED_SPRT:
-        return _paired(spec, n, past)
+        return _paired(spec, n, rule, past)
     return EarlyTest(method=method, test=_wor(spec.gate, n, rule))
 
 
@@ -100,25 +100,32 @@ def _wor(gate: Gate, n: int, rule: Rule) -> WorMixture:
             hint="set gate.observed from a healthy run, or gate.early_stop=none",
         )
     try:
-        return WorMixture(n, *wor_counts(n, reference, gate.delta), nominal_alpha(gate), gate.beta)
+        return WorMixture(n, *wor_counts(n, reference, gate.delta), _alpha(gate, rule), gate.beta)
     except ValueError as error:
         raise _untestable(gate, error) from None
 
 
-def _paired(spec: Spec, n: int, past: Past) -> EarlyTest:
+def _paired(spec: Spec, n: int, rule: Rule, past: Past) -> EarlyTest:
     gate = spec.gate
     assert gate.delta is not None
-    outcomes = [run.outcomes for run in exchangeable(spec, n, past).runs if run.outcomes is not None]
+    runs = exchangeable(gate, spec.hw.name, n, past).runs
+    outcomes = [run.outcomes for run in runs if run.outcomes is not None]
     builds = len(outcomes)
     note = _shortage(builds)
     if builds < BUILDS_TO_FAIL:
         return EarlyTest(method=gate.early_stop, test=None, note=note)
     right = [sum(answers) for answers in zip(*outcomes, strict=True)]
     try:
-        test = PairedSprt(right, builds, gate.delta, nominal_alpha(gate), gate.beta)
+        test = PairedSprt(right, builds, gate.delta, _alpha(gate, rule), gate.beta)
     except ValueError as error:
         raise _untestable(gate, error) from None
     return EarlyTest(method=gate.early_stop, test=test, note=note)
+
+
+def _alpha(gate: Gate, rule: Rule) -> float:
+    """The gate's; a locked gate need not state the one that its lock was derived with."""
+    is_locked = rule.method == Method.LOCKED.value
+    return rule.alpha if is_locked and rule.alpha is not None else nominal_alpha(gate)
 
 
 def _shortage(builds: int) -> str:

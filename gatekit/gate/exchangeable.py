@@ -1,4 +1,4 @@
-"""Which earlier runs may speak for a healthy build: one per distinct build, on hardware that counts as equal."""
+"""Which earlier runs are the norm: one per distinct build, on hardware that counts as equal, the first ones only."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from math import sqrt
 from statistics import median
 
 from gatekit.records.past import Past, PastRun
-from gatekit.records.spec import Spec
+from gatekit.records.spec import Gate
 from gatekit.stats.next_count import binomial_variance
 
 HARDWARE = "hardware "
+AFTER = "after the baseline"
 _OUTLIER_SIGMAS = 5.0  # run-to-run noise is 0.15 to 0.67 of the binomial one: this is no noise
 _MOST_TO_NAME = 3
 _MOMENT_CHARACTERS = 19  # to the second; UTC is written as Z or +00:00
@@ -21,31 +22,45 @@ _MOMENT_CHARACTERS = 19  # to the second; UTC is written as Z or +00:00
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchangeable:
-    """The runs that count, oldest first, how many others do not, by reason, and what to know about them."""
+    """The runs that count, in order of arrival, how many others do not, by reason, and what to know about them.
+
+    `later` are the fitting runs that came after the baseline: they are judged by it and never move it.
+    """
 
     runs: tuple[PastRun, ...]
     excluded: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    later: tuple[PastRun, ...] = ()
 
 
-def exchangeable(spec: Spec, n: int, past: Past) -> Exchangeable:
-    """One run per distinct build.
+def exchangeable(gate: Gate, hw: str, n: int, past: Past) -> Exchangeable:
+    """The norm of a gate on the hardware named `hw` at n questions: one run per distinct build of the baseline.
 
     Nights of one deterministic build are one observation: ten of them, taken as ten, turn a false-alarm rate of
     0.1 % into 14 %. Hence only the most recent run of a build counts; a run whose answers are those of a later
     one question by question does not count either (the numerics did not change), and neither does one without
-    known build or answers, but for the last. Hardware other than the spec's own or `gate.exchangeable_hardware`
+    known build or answers, but for the last. Hardware other than `hw` or `gate.exchangeable_hardware`
     is left out. So is a total more than five binomial standard deviations from the median of three or more:
     named in a note, because one broken run would widen every margin. Order is that of insertion, not of dates.
+
+    The baseline ends with the run that brings the number of such observations to `gate.baseline_builds` for the
+    first time. What comes later, a new run of a build of the baseline included, is `later`: a norm that moved
+    with the runs that passed would follow a slow drift down and never see it.
     """
     excluded = Counter(past.excluded)
-    fitting = [run for run in past.runs if not _left_out(_unfit(spec, n, run), excluded)]
-    distinct = list(_distinct(reversed(fitting), excluded))[::-1]
+    fitting = [run for run in past.runs if not _left_out(_unfit(gate, hw, n, run), excluded)]
+    end = _baseline_end(fitting, gate.baseline_builds)
+    distinct = list(_distinct(reversed(fitting[:end]), excluded))[::-1]
     outliers = _outliers(distinct, n)
     excluded["outlier"] += len(outliers)
+    excluded[AFTER] += len(fitting) - end
     runs = tuple(run for run in distinct if run not in outliers)
-    notes = (*_outlier_notes(outliers), *_clock_notes(runs))
-    return Exchangeable(runs=runs, excluded={why: number for why, number in excluded.items() if number}, notes=notes)
+    return Exchangeable(
+        runs=runs,
+        excluded={why: number for why, number in excluded.items() if number},
+        notes=(*_outlier_notes(outliers), *_clock_notes(runs)),
+        later=tuple(fitting[end:]),
+    )
 
 
 def _left_out(why: str | None, excluded: Counter[str]) -> bool:
@@ -54,12 +69,34 @@ def _left_out(why: str | None, excluded: Counter[str]) -> bool:
     return why is not None
 
 
-def _unfit(spec: Spec, n: int, run: PastRun) -> str | None:
+def _unfit(gate: Gate, hw: str, n: int, run: PastRun) -> str | None:
     if run.n != n:
         return f"n={run.n}"
-    if run.hardware != spec.hw.name and run.hardware not in spec.gate.exchangeable_hardware:
+    if run.hardware != hw and run.hardware not in gate.exchangeable_hardware:
         return HARDWARE + run.hardware
     return None
+
+
+def _baseline_end(runs: Sequence[PastRun], builds: int) -> int:
+    """How many runs, from the first, hold `builds` observations of which none is repeated later; all if fewer do."""
+    last: dict[tuple[str, object], int] = {}
+    standing: set[int] = set()
+    for place, run in enumerate(runs):
+        for mark in marks(run):
+            standing.discard(last.get(mark, -1))
+            last[mark] = place
+        standing.add(place)
+        if len(standing) >= builds:
+            return place + 1
+    return len(runs)
+
+
+def marks(run: PastRun) -> Iterator[tuple[str, object]]:
+    """What makes a run the repeat of another: its build, its answers; all nameless totals are one build."""
+    if run.build is not None or run.outcomes is None:
+        yield "build", run.build
+    if run.outcomes is not None:
+        yield "answers", run.outcomes
 
 
 def _distinct(newest_first: Iterable[PastRun], excluded: Counter[str]) -> Iterator[PastRun]:

@@ -10,9 +10,12 @@ import numpy as np
 
 from gatekit.gate.alpha import nominal_alpha
 from gatekit.gate.drop_test import ConditionalTest, CountTest, DropTest
+from gatekit.gate.flips import flip_variance, questions, right_before
+from gatekit.gate.prior import own_prior
 from gatekit.gate.rule import POWER, binding_floor, floor_notes, stated_observed, zone_notes
 from gatekit.gate.rung import Rung
 from gatekit.gate.wording import percent
+from gatekit.records.lock import Prior
 from gatekit.records.past import PastRun
 from gatekit.records.spec import Gate, Method
 from gatekit.records.verdict import Rule
@@ -32,7 +35,7 @@ from gatekit.stats.next_count import (
 from gatekit.stats.overdispersion import guarded_p
 from gatekit.stats.predictive import predictive_count, predictive_pmf
 
-_LEAST_FREEDOM = 1e-6  # stands for none: the prior does not speak
+LEAST_FREEDOM = 1e-6  # stands for none: the prior does not speak
 _SURPRISING = 0.01  # for the note on totals that scatter more than flips
 
 
@@ -58,20 +61,21 @@ class _Base:
     notes: tuple[str, ...] = field(default=())
 
 
-def from_history(gate: Gate, n: int, rung: Rung) -> FromHistory:
+def from_history(gate: Gate, n: int, rung: Rung, prior: Prior | None = None) -> FromHistory:
     """The rule that a rung with history, or the beta-binomial one with a stated baseline, leads to.
 
-    Raises ConfigError when the gate has no false-alarm rate, or an impossible baseline.
+    `prior` is the spread assumed before the history speaks, the gate's own when None. Raises ConfigError when
+    the gate has no false-alarm rate, or an impossible baseline.
     """
-    alpha = nominal_alpha(gate)
+    alpha, prior = nominal_alpha(gate), prior or own_prior(gate)
     if rung.method is Method.BETA_BINOMIAL_PREDICTIVE:
         return _from_baseline(gate, n, rung, alpha)
     if rung.method is Method.MODERATED_T:
-        return _from_count(gate, n, rung, alpha, _totals(gate, n, rung.runs, alpha))
-    before = _right_before(rung.runs)
+        return _from_count(gate, n, rung, alpha, _totals(prior, n, rung.runs, alpha))
+    before = right_before(rung.runs)
     if rung.method is Method.FLIP_PREDICTION:
-        return _from_count(gate, n, rung, alpha, _flips(gate, n, rung.runs, _questions(before, len(rung.runs)), alpha))
-    return _from_answers(gate, n, rung, alpha, before)
+        return _from_count(gate, n, rung, alpha, _flips(prior, rung.runs, questions(before, len(rung.runs)), alpha))
+    return _from_answers(gate, n, rung, alpha, before, prior)
 
 
 def _from_baseline(gate: Gate, n: int, rung: Rung, alpha: float) -> FromHistory:
@@ -88,7 +92,7 @@ def _from_baseline(gate: Gate, n: int, rung: Rung, alpha: float) -> FromHistory:
     sd = sqrt(binomial_variance(mean, n) * (1 + Fraction(n, size)))
     base = _Base(predicted=NextCount(mean=float(mean), sd=sd, df=inf), mean=mean)
     rule = _rule(gate, n, rung, alpha, base, k_reject=found.k_pass, realised=found.size)
-    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=_guarded(mean, n))
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=healthy_accuracy(mean, n))
 
 
 def _from_count(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base) -> FromHistory:
@@ -96,38 +100,47 @@ def _from_count(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base) -> Fr
     test = CountTest(k_reject=k_reject, tail=lambda count: count_tail(base.predicted, count))
     realised = count_tail(base.predicted, k_reject - 1)
     rule = _rule(gate, n, rung, alpha, base, k_reject=k_reject, realised=realised)
-    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=_guarded(base.mean, n))
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=healthy_accuracy(base.mean, n))
 
 
-def _from_answers(gate: Gate, n: int, rung: Rung, alpha: float, before: tuple[int, ...]) -> FromHistory:
+def _from_answers(gate: Gate, n: int, rung: Rung, alpha: float, before: tuple[int, ...], prior: Prior) -> FromHistory:
     """The p-value decides; the count is what it comes to if the flips are those of the earlier runs."""
     runs = rung.runs
-    questions = _questions(before, len(runs))
+    sizes = questions(before, len(runs))
     if len(runs) == 1:
-        base = _totals(gate, n, runs, alpha)
-        test = ConditionalTest(questions=questions, critical=alpha)
+        base = _totals(prior, n, runs, alpha)
+        test = ConditionalTest(questions=sizes, critical=alpha)
     else:
-        flips = _flips(gate, n, runs, questions, alpha)
-        totals = [run.correct for run in runs]
-        guard = guarded_p(0.5, totals, _flip_variance(questions), max(gate.nu_psi, _LEAST_FREEDOM))
-        critical = critical_p(alpha, guard.psi, guard.df)
-        test = ConditionalTest(questions=questions, critical=critical, psi=guard.psi, df=guard.df)
-        spread = NextCount(
-            mean=flips.predicted.mean,
-            sd=flips.predicted.sd * sqrt(guard.psi),
-            df=min(flips.predicted.df, guard.df),
-        )
-        notes = _scatter_notes(guard.psi, guard.dispersion_p)
-        base = _Base(predicted=spread, mean=flips.mean, phi=flips.phi, psi=guard.psi, notes=notes)
+        base, test = _guarded_flips(prior, runs, sizes, alpha)
     rule = _rule(gate, n, rung, alpha, base, k_reject=reject_below(base.predicted, alpha), realised=None)
-    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=_guarded(base.mean, n), before=before)
+    return FromHistory(
+        rule=rule, test=test, predicted=base.predicted, guarded=healthy_accuracy(base.mean, n), before=before
+    )
 
 
-def _totals(gate: Gate, n: int, runs: tuple[PastRun, ...], alpha: float) -> _Base:
-    """From totals: their own scatter, shrunk towards the gate's prior."""
+def _guarded_flips(
+    prior: Prior, runs: tuple[PastRun, ...], sizes: tuple[int, ...], alpha: float
+) -> tuple[_Base, ConditionalTest]:
+    """The count predicted from flips and the conditional test, both widened by what totals scatter beyond."""
+    flips = _flips(prior, runs, sizes, alpha)
     totals = [run.correct for run in runs]
-    prior = max(gate.nu0, _LEAST_FREEDOM if len(runs) > 1 else 1.0)
-    found = moderated_t(n, totals, alpha, gate.phi0, prior)
+    guard = guarded_p(0.5, totals, flip_variance(sizes), max(prior.nu_psi, LEAST_FREEDOM), prior.psi0)
+    spread = NextCount(
+        mean=flips.predicted.mean,
+        sd=flips.predicted.sd * sqrt(guard.psi),
+        df=min(flips.predicted.df, guard.df),
+    )
+    notes = _scatter_notes(guard.psi, guard.dispersion_p)
+    base = _Base(predicted=spread, mean=flips.mean, phi=flips.phi, psi=guard.psi, notes=notes)
+    critical = critical_p(alpha, guard.psi, guard.df)
+    return base, ConditionalTest(questions=sizes, critical=critical, psi=guard.psi, df=guard.df)
+
+
+def _totals(prior: Prior, n: int, runs: tuple[PastRun, ...], alpha: float) -> _Base:
+    """From totals: their own scatter, shrunk towards the prior."""
+    totals = [run.correct for run in runs]
+    freedom = max(prior.nu0, LEAST_FREEDOM if len(runs) > 1 else 1.0)
+    found = moderated_t(n, totals, alpha, prior.phi0, freedom)
     mean = Fraction(sum(totals), len(runs))
     v = binomial_variance(mean, n)
     sd = sqrt(found.phi_moderated * v * (1 + Fraction(1, len(runs))))
@@ -137,11 +150,10 @@ def _totals(gate: Gate, n: int, runs: tuple[PastRun, ...], alpha: float) -> _Bas
     return _Base(predicted=predicted, mean=mean, phi=found.phi_moderated, notes=notes)
 
 
-def _flips(gate: Gate, n: int, runs: tuple[PastRun, ...], questions: tuple[int, ...], alpha: float) -> _Base:
+def _flips(prior: Prior, runs: tuple[PastRun, ...], sizes: tuple[int, ...], alpha: float) -> _Base:
     """From the questions that changed sides between the runs."""
     k = len(runs)
-    prior = max(gate.nu0, _LEAST_FREEDOM)
-    found = flip_prediction(k, dict(enumerate(questions)), alpha, gate.phi0, prior)
+    found = flip_prediction(k, dict(enumerate(sizes)), alpha, prior.phi0, max(prior.nu0, LEAST_FREEDOM))
     mean = Fraction(sum(run.correct for run in runs), k)
     predicted = NextCount(mean=float(mean), sd=found.sd, df=found.df)
     return _Base(predicted=predicted, mean=mean, phi=found.phi_moderated)
@@ -175,24 +187,7 @@ def _rule(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base, *, k_reject
     )
 
 
-def _right_before(runs: tuple[PastRun, ...]) -> tuple[int, ...]:
-    """How many of the runs got each question right, in asking order."""
-    right = np.frombuffer(b"".join(run.outcomes or b"" for run in runs), dtype=np.uint8).reshape(len(runs), -1)
-    return tuple(right.sum(axis=0, dtype=np.int64).tolist())
-
-
-def _questions(before: tuple[int, ...], runs: int) -> tuple[int, ...]:
-    """The number of questions that 0, 1, ..., k runs got right."""
-    return tuple(np.bincount(before, minlength=runs + 1).tolist())
-
-
-def _flip_variance(questions: tuple[int, ...]) -> float:
-    """V = sum k/(k-1) p_i (1-p_i)."""
-    k = len(questions) - 1
-    return float(Fraction(sum(h * (k - h) * number for h, number in enumerate(questions)), k * (k - 1)))
-
-
-def _guarded(mean: Fraction, n: int) -> Fraction:
+def healthy_accuracy(mean: Fraction, n: int) -> Fraction:
     """The healthy accuracy; a perfect history does not prove 1."""
     return mean / n if mean < n else Fraction(2 * n + 1, 2 * n + 2)
 

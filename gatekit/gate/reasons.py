@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from gatekit.gate.criterion import mismatches
 from gatekit.gate.enough import margin, n_to_decide, n_to_fail, n_to_pass
 from gatekit.gate.exchangeable import HARDWARE
+from gatekit.gate.locked import Fault, LockFault
 from gatekit.gate.rung import Shortage
 from gatekit.gate.trial import Trial
-from gatekit.gate.wording import bare_percent, p_value, percent, points, seen
+from gatekit.gate.wording import bare_percent, p_value, percent, points, seen, short
 from gatekit.records.answers import Counts
 from gatekit.records.spec import EarlyStop, Gate, Method, Spec
 from gatekit.records.verdict import Churn, Outcome
 
 _MEND = "mend what the failures of the lost questions name, then run again"
+_LOCK = "derive it from history with the overrides of this run, and review it: gatekit thresholds recompute ... --write"
+_MOST_FIELDS = 4
 _READ = "see the wrong answers: gatekit history show RUN --wrong"
 
 
@@ -69,6 +72,24 @@ def listed(excluded: Mapping[str, int]) -> str:
     """
     ranked = sorted(excluded.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{number} {why}" for why, number in ranked)
+
+
+def unlocked(found: LockFault) -> Reason:
+    """A locked gate without a lock, or with that of another measurement: which fields differ, and both values."""
+    lock = found.lock
+    if lock is None:
+        return Reason(code=found.fault.value, text="no lock: this spec has no threshold file in gate.locks", hint=_LOCK)
+    of = f"the lock of {lock.spec}"
+    if found.fault is Fault.OTHER_N:
+        return Reason(
+            code=found.fault.value, text=f"{of} holds for {lock.n} questions, this run has {found.n}", hint=_LOCK
+        )
+    said = [f"{one.field}: {short(one.locked)} -> {short(one.now)}" for one in found.differences[:_MOST_FIELDS]]
+    more = len(found.differences) - len(said)
+    if more:
+        said.append(f"{more} more")
+    what = ", ".join(said) or f"key {short(lock.key)}, and that of this run is another or not known"
+    return Reason(code=found.fault.value, text=f"{of} holds for another series than this run: {what}", hint=_LOCK)
 
 
 def _more_history(shortage: Shortage, gate: Gate) -> str:

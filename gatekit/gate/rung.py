@@ -11,7 +11,7 @@ from gatekit.records.past import PastRun
 from gatekit.records.spec import Gate, Method
 
 _TYPED = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL)
-_PER_QUESTION = (Method.EXACT_MCNEMAR, Method.FLIP_PREDICTION, Method.EXACT_CONDITIONAL)
+PER_QUESTION = (Method.EXACT_MCNEMAR, Method.FLIP_PREDICTION, Method.EXACT_CONDITIONAL)
 _TWO_RUNS = (Method.MODERATED_T, Method.FLIP_PREDICTION)
 _LAST_RUN = (Method.BETA_BINOMIAL_PREDICTIVE, Method.EXACT_MCNEMAR)
 
@@ -69,7 +69,7 @@ def _asked_for(gate: Gate, history: Exchangeable) -> Rung | Shortage:
     method, why = gate.method, "gate.method asks for it"
     if method in _TYPED:
         return Rung(method=method, why=why, excluded={})
-    per_question = method in _PER_QUESTION
+    per_question = method in PER_QUESTION
     need = 2 if method in _TWO_RUNS else 1
     have = sum(run.outcomes is not None or not per_question for run in history.runs)
     if have >= need:
@@ -82,7 +82,7 @@ def _asked_for(gate: Gate, history: Exchangeable) -> Rung | Shortage:
 def _rung(method: Method, history: Exchangeable, why: str) -> Rung:
     excluded = Counter(history.excluded)
     runs = history.runs
-    if method in _PER_QUESTION:
+    if method in PER_QUESTION:
         runs = tuple(run for run in runs if run.outcomes is not None)
         excluded["total only"] += len(history.runs) - len(runs)
     if method in _LAST_RUN:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import sqrt
 
 from gatekit.gate.decide import decide
+from gatekit.gate.retrial import Retrial
 from gatekit.gate.rule import thresholds
+from gatekit.gate.strata import Kind, Strata, turned, unsorted
+from gatekit.gate.trial import Trial
 from gatekit.records.answers import Counts, Status
 from gatekit.records.past import Past
 from gatekit.records.spec import Method, Spec
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.stats.binomial import lower_tail
+from gatekit.stats.next_count import binomial_variance
 
 _NO_HISTORY = Past()
 
-Turn = Callable[[Counts, int], Counts]
+Judge = Callable[[Strata], Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +35,12 @@ class Change:
 class Sensitivity:
     """How far the verdict is from another one.
 
-    `fewer` turns right answers wrong and `more` wrong ones right, each None where no number of them changes
-    the verdict; INCONCLUSIVE where questions were left unasked: the run would have had to go on. `lost_borne`
-    is how many more answers could be lost, whichever they were; None for a verdict that loss cannot take away.
-    `fails_from_alpha` is the smallest alpha at which the run is a FAIL (derived counts only), `passes_to_floor`
-    the highest effective floor that it reaches (typed floors only).
+    `fewer` turns right answers wrong (where a p-value decides: of questions that all earlier runs got right, which
+    tell most) and `more` wrong ones right (those that most earlier runs got right first), each None where no number
+    of them changes the verdict; INCONCLUSIVE where questions were left unasked: the run would have had to go on.
+    `lost_borne` is how many more answers could be lost, whichever they were; None for a verdict that loss cannot take
+    away. `fails_from_alpha` is the smallest alpha at which the run is a FAIL (derived counts and p-values only),
+    `passes_to_floor` the highest effective floor that it reaches (typed floors only).
     """
 
     fewer: Change | None
@@ -55,22 +61,39 @@ def verdict_of(spec: Spec, counts: Counts) -> Verdict:
 
 def sensitivity(spec: Spec, counts: Counts) -> Sensitivity:
     """What would change the verdict of these counts; `spec` as in `verdict_of`."""
-    now = verdict_of(spec, counts).outcome
-    wrong = counts.wrong + counts.no_answer
-    return Sensitivity(
-        fewer=_first_change(spec, counts, now, counts.correct, _right_to_wrong),
-        more=_first_change(spec, counts, now, wrong, _wrong_to_right),
-        lost_borne=_lost_borne(spec, counts, now),
+    return _sensitivity(
+        lambda strata: verdict_of(spec, strata.counts).outcome,
+        unsorted(counts),
         fails_from_alpha=_fails_from_alpha(spec, counts),
         passes_to_floor=_passes_to_floor(spec, counts),
     )
 
 
-def _first_change(spec: Spec, counts: Counts, now: Outcome, most: int, turn: Turn) -> Change | None:
+def sensitivity_on_history(again: Retrial) -> Sensitivity:
+    """What would change the verdict of a run by a rule on history."""
+    return _sensitivity(
+        again.outcome, again.trial.strata, fails_from_alpha=_fails_by_p_value(again), passes_to_floor=None
+    )
+
+
+def _sensitivity(
+    judge: Judge, strata: Strata, *, fails_from_alpha: float | None, passes_to_floor: float | None
+) -> Sensitivity:
+    now = judge(strata)
+    return Sensitivity(
+        fewer=_first_change(judge, strata, now, strata.right[-1], "right", "wrong"),
+        more=_first_change(judge, strata, now, sum(strata.wrong), "wrong", "right"),
+        lost_borne=_lost_borne(judge, strata, now),
+        fails_from_alpha=fails_from_alpha,
+        passes_to_floor=passes_to_floor,
+    )
+
+
+def _first_change(judge: Judge, strata: Strata, now: Outcome, most: int, source: Kind, target: Kind) -> Change | None:
     """The fewest turned answers that change the outcome; outcomes are monotone, so halving finds them."""
 
     def after(answers: int) -> Outcome:
-        return verdict_of(spec, turn(counts, answers)).outcome
+        return judge(turned(strata, answers, source=source, target=target))
 
     if after(most) is now:
         return None
@@ -81,42 +104,41 @@ def _first_change(spec: Spec, counts: Counts, now: Outcome, most: int, turn: Tur
     return Change(answers=high, outcome=after(high))
 
 
-def _lost_borne(spec: Spec, counts: Counts, now: Outcome) -> int | None:
+def _lost_borne(judge: Judge, strata: Strata, now: Outcome) -> int | None:
+    """Lost are the answers that tell most: wrong ones of a FAIL, right ones of a PASS."""
     if now is Outcome.FAIL:
-        change = _first_change(spec, counts, now, counts.wrong + counts.no_answer, _wrong_to_lost)
+        change = _first_change(judge, strata, now, sum(strata.wrong), "wrong", "lost")
     elif now is Outcome.PASS:
-        change = _first_change(spec, counts, now, counts.correct, _right_to_lost)
+        change = _first_change(judge, strata, now, sum(strata.right), "right", "lost")
     else:
         return None
     return None if change is None else change.answers - 1
 
 
-def _right_to_wrong(counts: Counts, answers: int) -> Counts:
-    return replace(counts, correct=counts.correct - answers, wrong=counts.wrong + answers)
+def _fails_by_p_value(again: Retrial) -> float | None:
+    """The p-value with every lost answer right: at most alpha is a FAIL.
+
+    None where more than alpha decides: a floor beside it, truncated or unasked answers, no answer pattern that could
+    FAIL at all, a lock, which has one alpha, or the margin of totals, which is one binomial deviation at least; and
+    over one half.
+    """
+    trial = again.trial
+    is_plain = not trial.counts.truncated and not trial.counts.unasked and trial.gate.floor is None
+    is_locked = trial.rule.method == Method.LOCKED.value
+    if not is_plain or is_locked or not trial.criterion.enough.can_fail or _is_within_margin(trial):
+        return None
+    p = trial.p_value(open_=True)
+    return p if p is not None and p < 0.5 else None
 
 
-def _wrong_to_right(counts: Counts, answers: int) -> Counts:
-    from_wrong = min(answers, counts.wrong)
-    return replace(
-        counts,
-        correct=counts.correct + answers,
-        wrong=counts.wrong - from_wrong,
-        no_answer=counts.no_answer - (answers - from_wrong),
-    )
-
-
-def _right_to_lost(counts: Counts, answers: int) -> Counts:
-    return replace(counts, correct=counts.correct - answers, lost=counts.lost + answers)
-
-
-def _wrong_to_lost(counts: Counts, answers: int) -> Counts:
-    from_wrong = min(answers, counts.wrong)
-    return replace(
-        counts,
-        wrong=counts.wrong - from_wrong,
-        no_answer=counts.no_answer - (answers - from_wrong),
-        lost=counts.lost + answers,
-    )
+def _is_within_margin(trial: Trial) -> bool:
+    """Whether the totals lie closer to their mean than they ever need to, or are themselves widened to that."""
+    if trial.rule.method != Method.MODERATED_T.value:
+        return False
+    mean, n = (trial.rule.reference_accuracy or 0.0) * trial.rule.n, trial.rule.n
+    best = trial.counts.correct + trial.counts.lost
+    is_near = mean - best - 1 < sqrt(binomial_variance(mean, n))
+    return is_near or any(note.startswith("equal totals") for note in trial.rule.notes)
 
 
 def _fails_from_alpha(spec: Spec, counts: Counts) -> float | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gatekit.gate.criterion import criterion, is_mismatched
-from gatekit.gate.rung import Shortage
+from gatekit.gate.criterion import Criterion, criterion, is_mismatched
 from gatekit.gate.strata import Statuses, sorter
 from gatekit.gate.trial import Trial
 from gatekit.records.past import Past
@@ -31,7 +30,7 @@ def settler(spec: Spec, n: int, past: Past) -> Callable[[Statuses], Outcome | No
     Raises ConfigError as `gatekit.gate.rule.rule` does.
     """
     found = criterion(spec, n, past) if n > 0 else None
-    if found is None or isinstance(found, Shortage) or is_mismatched(spec, n, found):
+    if not isinstance(found, Criterion) or is_mismatched(spec, n, found):
         return _never
     sort = sorter(found.before, len(found.runs))
     gate = spec.gate

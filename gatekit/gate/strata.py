@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from gatekit.records.answers import Counts, Status
 
 Statuses = Sequence[Status | None]
 Stratum = tuple[int, ...]
+Kind = Literal["right", "wrong", "cut", "lost", "unasked"]
 _RIGHT, _WRONG, _CUT, _LOST, _UNASKED = range(5)
 _KINDS = 5
 
@@ -40,6 +42,34 @@ class Strata:
         right, wrong, cut, lost, unasked = map(sum, (self.right, self.wrong, self.cut, self.lost, self.unasked))
         n = right + wrong + cut + lost + unasked
         return Counts(n=n, correct=right, wrong=wrong, no_answer=0, truncated=cut, lost=lost, unasked=unasked)
+
+
+def unsorted(counts: Counts) -> Strata:
+    """Counts as one stratum, for a rule that only counts; answers without a number are wrong ones."""
+    return Strata(
+        right=(counts.correct,),
+        wrong=(counts.wrong + counts.no_answer,),
+        cut=(counts.truncated,),
+        lost=(counts.lost,),
+        unasked=(counts.unasked,),
+    )
+
+
+def turned(strata: Strata, answers: int, *, source: Kind, target: Kind) -> Strata:
+    """So many answers of one kind made into another, at the questions that most earlier runs got right first.
+
+    Raises ValueError where there are not so many.
+    """
+    old, new = list(getattr(strata, source)), list(getattr(strata, target))
+    left = answers
+    for stratum in reversed(range(len(old))):
+        moved = min(left, old[stratum])
+        old[stratum] -= moved
+        new[stratum] += moved
+        left -= moved
+    if left:
+        raise ValueError(f"there are only {answers - left} answers of kind {source} to turn")
+    return replace(strata, **{source: tuple(old), target: tuple(new)})
 
 
 def sorter(before: Sequence[int], runs: int) -> Callable[[Statuses], Strata]:

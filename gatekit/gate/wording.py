@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from gatekit.records.canonical import Plain
+
 _NEGLIGIBLE = 1e-6
+_SHOWN_DIGITS = 8
+_SHOWN_CHARACTERS = 40
 
 
 def percent(share: float) -> str:
@@ -62,3 +66,14 @@ def bare_percent(share: float) -> str:
     ('10%', '2%')
     """
     return f"{100 * share:.3g}%"
+
+
+def short(value: Plain) -> str:
+    """A value of the comparability key in a sentence: digests and long texts shortened, nothing as `none`.
+
+    >>> short("sha256:0123456789abcdef"), short(None), short([1, 2])
+    ('sha256:01234567...', 'none', '[1, 2]')
+    """
+    text = "none" if value is None else str(value)
+    kept = len("sha256:") + _SHOWN_DIGITS if text.startswith("sha256:") else _SHOWN_CHARACTERS
+    return text if len(text) <= kept else f"{text[:kept]}..."

@@ -25,7 +25,11 @@ class PastRun:
     outcomes: bytes | None = None
 
     def __post_init__(self) -> None:
-        if self.outcomes is not None and (len(self.outcomes), sum(self.outcomes)) != (self.n, self.correct):
+        answers = self.outcomes
+        if answers is None:
+            return
+        right = int.from_bytes(answers, "big").bit_count()  # many times faster than a sum
+        if (len(answers), right) != (self.n, self.correct) or answers.translate(None, b"\0\1"):
             raise ValueError(f"run {self.run_id}: outcomes do not add up to {self.correct} of {self.n}")
 
 

@@ -34,7 +34,6 @@ def _row(audit: Audit) -> tuple[str, ...]:
     if audit.figures is None:
         return (audit.name, audit.method, str(audit.n), *("-" * 5))
     figures = audit.figures
-    notices = "no drop" if figures.noticed_drop is None else points(figures.noticed_drop)
     hidden = figures.hidden
     return (
         audit.name,
@@ -43,15 +42,23 @@ def _row(audit: Audit) -> tuple[str, ...]:
         str(figures.k_pass),
         _false_alarms(figures),
         ", ".join(f"{points(drop.drop)}: {percent(drop.fails)}" for drop in figures.drops),
-        notices,
+        _notices(figures),
         f"{hidden.requests} ({percent(hidden.share)})",
     )
 
 
+def _notices(figures: Figures) -> str:
+    if figures.noticed_drop is None:
+        return "no drop"
+    return points(figures.noticed_drop) if figures.noticed_drop > 0 else "fails healthy"
+
+
 def _false_alarms(figures: Figures) -> str:
     rates = ", ".join(_chance(chance) for chance in figures.false_alarms)
-    has_distance = figures.sigmas is not None and not figures.is_assumed
-    return f"{rates} ({figures.sigmas:.2f} sd)" if has_distance else rates
+    if figures.sigmas is None or figures.is_assumed:
+        return rates
+    distance = round(figures.sigmas, 2) + 0.0  # a rounded -0.00 loses its sign
+    return f"{rates} ({distance:.2f} sd)"
 
 
 def _chance(chance: Chance) -> str:

@@ -13,6 +13,8 @@ from gatekit.report.escape import escape_terminal
 
 _LABEL_WIDTH = 13
 _TEXT_CHARACTERS = 600
+_ALL_RIGHT = " at questions that all earlier runs got right"
+_MOST_RIGHT = ", where most earlier runs were right,"
 
 Line = tuple[str, str]
 
@@ -25,7 +27,8 @@ def derivation_text(record: RunRecord, derivation: Derivation) -> str:
     facts = [("run", record.run_id), *((step.label, step.text) for step in derivation.steps), *_seen_again(verdict)]
     facts += [("today", _today(derivation))]
     if derivation.sensitivity is not None:
-        facts += _changes(derivation.sensitivity, is_stopped=record.counts.unasked > 0)
+        by_p_value = verdict.rule is not None and verdict.rule.by_p_value
+        facts += _changes(derivation.sensitivity, is_stopped=record.counts.unasked > 0, by_p_value=by_p_value)
     facts += [("note", note) for note in (verdict.rule.notes if verdict.rule else ())]
     lines += [f"  {_safe(label):<{_LABEL_WIDTH}}{_safe(text)}" for label, text in facts]
     return "\n".join(lines) + "\n"
@@ -52,13 +55,14 @@ def _today(derivation: Derivation) -> str:
     if derivation.disagreement is not None:
         return f"DIFFERS: {derivation.disagreement}"
     if derivation.recomputed is None:
-        return "as stored: these counts alone do not decide it"
+        return "as stored: it does not follow from what is at hand"
     return f"computed anew from the record: {derivation.recomputed.value}, as stored"
 
 
-def _changes(found: Sensitivity, *, is_stopped: bool) -> Iterator[Line]:
-    yield "fewer right", _change(found.fewer, "right answer", "wrong", is_stopped=is_stopped)
-    yield "more right", _change(found.more, "wrong answer", "right", is_stopped=is_stopped)
+def _changes(found: Sensitivity, *, is_stopped: bool, by_p_value: bool) -> Iterator[Line]:
+    fewer, more = (_ALL_RIGHT, _MOST_RIGHT) if by_p_value else ("", "")
+    yield "fewer right", _change(found.fewer, "right answer", fewer, "wrong", is_stopped=is_stopped)
+    yield "more right", _change(found.more, "wrong answer", more, "right", is_stopped=is_stopped)
     if found.lost_borne is not None:
         yield (
             "losses borne",
@@ -73,9 +77,9 @@ def _changes(found: Sensitivity, *, is_stopped: bool) -> Iterator[Line]:
         )
 
 
-def _change(change: Change | None, what: str, to: str, *, is_stopped: bool) -> str:
+def _change(change: Change | None, what: str, which: str, to: str, *, is_stopped: bool) -> str:
     if change is None:
-        return f"no number of {what}s turned {to} changes the verdict"
-    answers = f"1 {what}" if change.answers == 1 else f"{change.answers} {what}s"
+        return f"no number of {what}s{which} turned {to} changes the verdict"
+    answers = f"1 {what}{which}" if change.answers == 1 else f"{change.answers} {what}s{which}"
     goes_on = is_stopped and change.outcome is Outcome.INCONCLUSIVE
     return f"{answers} turned {to}: {'the run would have had to go on' if goes_on else change.outcome.value}"

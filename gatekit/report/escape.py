@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 _INVISIBLE = (
@@ -37,6 +40,29 @@ def escape_terminal(text: str, limit: int | None = None) -> str:
     if len(text) <= limit and len(shown) <= limit:
         return shown
     return _cut(text[:limit], limit - len("...")) + "..."[:limit]
+
+
+def code_span(text: str, limit: int | None = None) -> str:
+    """`text` on one line as Markdown code: no link, mention, HTML or image in it comes to life.
+
+    >>> code_span("@all <b>"), code_span("a`b")
+    ('`@all <b>`', '`` a`b ``')
+    """
+    shown = escape_terminal(text, limit) or " "
+    fence = "`" * (_longest_run(shown) + 1)
+    pad = " " if len(fence) > 1 else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def code_block(lines: Iterable[str], language: str) -> list[str]:
+    """The lines as a fenced Markdown block that nothing in them can end."""
+    shown = [escape_terminal(line) for line in lines]
+    fence = "`" * max(3, 1 + max(map(_longest_run, shown), default=0))
+    return [f"{fence}{language}", *shown, fence]
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _cut(text: str, limit: int) -> str:

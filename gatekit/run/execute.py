@@ -14,8 +14,10 @@ from gatekit.gate.settled import settler
 from gatekit.history.past import past_runs
 from gatekit.history.remember import remember
 from gatekit.records.answers import count, statuses
+from gatekit.records.lock import Lock
 from gatekit.records.past import Past
 from gatekit.records.run import RunRecord
+from gatekit.records.secrets import without_secrets
 from gatekit.records.spec import EngineKind, Spec
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.run.measure import Measured, measure
@@ -47,8 +49,8 @@ class Finished:
     storage_failure: InfraError | None = None
 
 
-def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
-    """The verdict of one spec, with its record stored.
+def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None = None) -> Finished:
+    """The verdict of one spec, with its record stored. `lock` is its locked threshold where it has one.
 
     Raises ConfigError for wrong input; InfraError for a dataset, GPU, program or storage that is missing
     before any question is asked; Interrupted after SIGINT, SIGTERM or SIGHUP. What goes wrong later is a
@@ -56,7 +58,7 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
     """
     around.progress.phase("checking machine, history and dataset")
     plan = make_plan(spec, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
-    past = past_runs(Path(spec.history.dir), spec, plan.comparability, exclude_run_id=run_id)
+    past = replace(past_runs(plan.place, spec, plan.comparability, exclude_run_id=run_id), lock=lock)
     started_at = _utc(around.now())
     stopping = _stopping(plan, past)
     measured = measure(plan, environ=around.environ, progress=around.progress, stopping=stopping)
@@ -66,7 +68,7 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
         gatekit_version=__version__,
         started_at=started_at,
         finished_at=_utc(around.now()),
-        spec=spec,
+        spec=without_secrets(spec),
         dataset=plan.dataset,
         comparability=plan.comparability,
         served=measured.served,
@@ -76,7 +78,8 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings) -> Finished:
         events=_events(measured),
     )
     try:
-        return Finished(record=record, path=remember(Path(spec.history.dir), record))
+        path, stored = remember(plan.place, record)
+        return Finished(record=stored, path=path)
     except InfraError as error:
         return Finished(record=record, path=None, storage_failure=error)
 

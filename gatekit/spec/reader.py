@@ -60,7 +60,12 @@ def read(path: Path) -> Document:
     anchors, duplicate keys, keys that would run code, resolvers, NaN, and values that YAML 1.1 and 1.2 read
     differently.
     """
-    return _Reading(path, _text(path)).document()
+    return parse(_text(path), path)
+
+
+def parse(text: str, path: Path) -> Document:
+    """The mapping in a text that stands, or will stand, in the file `path`. Raises ConfigError as `read`."""
+    return _Reading(path, text).document()
 
 
 def runs_code(text: str) -> bool:

@@ -6,7 +6,9 @@ control. Charts look at one side; the score is signed so that drift in the bad d
 
 from __future__ import annotations
 
-from math import log, sqrt
+from collections.abc import Callable
+from functools import lru_cache
+from math import ceil, log, sqrt
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,8 +16,10 @@ from scipy.special import ndtr
 from gatekit.stats.weights import Array
 
 _NODES_PER_SD = 12
-_MIN_NODES = 60
+_BLOCK = 20
+_MIN_BLOCKS = 3
 _MAX_LIMIT = 100.0
+_STEP = 1.25  # small enough not to leap to run lengths that float64 cannot solve for
 
 
 def cusum_arl(k: float, h: float, shift_sd: float = 0.0) -> float:
@@ -49,16 +53,10 @@ def cusum_limit(k: float, arl0: float) -> float:
     >>> round(cusum_limit(0.5, 365), 3)
     4.082
     """
-    target = log(arl0)
-    low, high = 1e-6, 1.0
-    if log(cusum_arl(k, low)) > target:
+    found = _limit(lambda h: cusum_arl(k, h), arl0)
+    if found is None:
         raise ValueError(f"even h = 0 alarms less often than once in {arl0} nights at k = {k}")
-    while log(cusum_arl(k, high)) < target:
-        low, high = high, 2 * high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if log(cusum_arl(k, middle)) < target else (low, middle)
-    return (low + high) / 2
+    return found
 
 
 def ewma_arl(lam: float, c: float, shift_sd: float = 0.0) -> float:
@@ -80,10 +78,49 @@ def ewma_arl(lam: float, c: float, shift_sd: float = 0.0) -> float:
     return _run_length(to_zero, _density(scores) * weights[None, :] / lam)
 
 
+def ewma_limit(lam: float, arl0: float) -> float:
+    """The c at which the in-control mean run length is `arl0` nights.
+
+    Formula: the root of log ewma_arl(lam, c) = log arl0, by bisection. Reference: as `ewma_arl`. Valid for arl0 up
+    to about 1e6 and above the run length at c near 0, else ValueError.
+
+    >>> round(ewma_limit(1.0, 740.797), 3)  # Shewhart's three sigmas
+    3.0
+    """
+    found = _limit(lambda c: ewma_arl(lam, c), arl0)
+    if found is None:
+        raise ValueError(f"even c = 0 alarms less often than once in {arl0} nights at lam = {lam}")
+    return found
+
+
+def _limit(run_length: Callable[[float], float], arl0: float) -> float | None:
+    """Where an increasing run length is arl0; None where it is longer than that at 0."""
+    target = log(arl0)
+    low, high = 1e-6, 1.0
+    if log(run_length(low)) > target:
+        return None
+    while log(run_length(high)) < target:
+        low, high = high, _STEP * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log(run_length(middle)) < target else (low, middle)
+    return (low + high) / 2
+
+
 def _quadrature(limit: float, scale: float) -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on [0, limit], dense enough for a kernel of width `scale`."""
-    points, weights = np.polynomial.legendre.leggauss(max(_MIN_NODES, int(_NODES_PER_SD * limit / scale)))
+    blocks = ceil(_NODES_PER_SD * limit / (scale * _BLOCK))
+    points, weights = _unit_quadrature(max(_MIN_BLOCKS, blocks) * _BLOCK)
     return limit / 2 * (points + 1), limit / 2 * weights
+
+
+@lru_cache(maxsize=64)
+def _unit_quadrature(nodes: int) -> tuple[Array, Array]:
+    """On [-1, 1]; kept, because a limit is sought through many charts of the same density."""
+    points, weights = np.polynomial.legendre.leggauss(nodes)
+    for array in (points, weights):
+        array.setflags(write=False)
+    return points, weights
 
 
 def _density(z: Array) -> Array:

@@ -15,17 +15,20 @@ from gatekit.stats.detectable import (
     World,
     conditional_test,
     flip_prediction_test,
+    guarded_test,
     known_mean,
     moderated_t_test,
+    safe_size,
     smallest_drop,
     smallest_size,
 )
+from gatekit.stats.overdispersion import DEFAULT_NU_PSI
 from gatekit.stats.power import noticed_drop, sample_size
 from gatekit.stats.threshold import sigma_count
 
 POWER = 0.9
 MOST_QUESTIONS = 100_000
-_MOST_PREDICTED = 20_000
+UNGUARDED, KNOWN_MEAN = "unguarded_conditional", "known_mean"
 _FEW_BASELINES = 41  # enough for a number of questions, and five times quicker
 
 MakeTest = Callable[[World, float], CountTest]
@@ -36,7 +39,8 @@ class Design:
     """What a gate shall do: at most `alpha` false alarms, and miss a drop of `delta` at most in `beta` of runs.
 
     `phi` is the run-to-run dispersion on fixed questions, `runs` the number of earlier runs, `nu0` the prior
-    degrees of freedom of the dispersion, `baseline_n` the questions of the one baseline (None: as many as n).
+    degrees of freedom of the dispersion, `nu_psi` those of the over-dispersion guard, `baseline_n` the questions of
+    the one baseline (None: as many as n).
     With `sigmas`, alpha is the rate that so many binomial standard deviations have at this n.
     """
 
@@ -49,6 +53,7 @@ class Design:
     phi: float = 0.2
     runs: int = 10
     nu0: float = 4.0
+    nu_psi: float = DEFAULT_NU_PSI
     baseline_n: int | None = None
 
 
@@ -64,8 +69,9 @@ class Range:
 class Rung:
     """One rule under a design. `runs` is how many earlier runs it was given; None where the mean is known.
 
-    `noticed_drop` fails with probability 0.9; `questions` are those that the design needs. Each is None where
-    nothing reaches it: the loss of everything, or MOST_QUESTIONS.
+    `noticed_drop` fails with probability 0.9; `questions` is the number from which on every larger one, up to
+    MOST_QUESTIONS, meets the design; `first_questions` the smallest that does, where whole counts make these
+    differ. Each is None where nothing reaches it: the loss of everything, or MOST_QUESTIONS.
     """
 
     method: str
@@ -76,6 +82,7 @@ class Rung:
     power: Range
     noticed_drop: Range | None
     questions: Range | None
+    first_questions: int | None = None
 
 
 def sigma_alpha(n: int, accuracy: Fraction, sigmas: float) -> float:
@@ -90,14 +97,15 @@ def sigma_alpha(n: int, accuracy: Fraction, sigmas: float) -> float:
 
 
 def ladder(design: Design) -> tuple[Rung, ...]:
-    """The rungs, weakest first, with the limit of an endless history last.
+    """The rungs, weakest first; last two that are no rules but limits: the highest without its guard (from two
+    runs on), and an endless history.
 
     Hypotheses: exact_binomial as in `stats.power` (fresh questions), the rest as in `stats.detectable`.
     Reference: those files. Validity: 0 < accuracy, alpha < 1, 0 < delta < accuracy.
 
     >>> found = ladder(Design(n=1319, accuracy=Fraction(9, 10), alpha=0.001, delta=Fraction(1, 50)))
     >>> [rung.k_reject for rung in found]
-    [1152, 1136, 1167, 1165, 1171, 1171, 1172]
+    [1152, 1136, 1167, 1165, 1171, 1168, 1171, 1172]
     """
     exact = _exact(design)
     return (exact, _predictive(design, exact), *_counted(design))
@@ -108,19 +116,26 @@ def _counted(design: Design) -> Iterator[Rung]:
     yield _approximate(design, Method.EXACT_MCNEMAR.value, 1, conditional_test)
     if design.runs >= 2:
         yield _approximate(design, Method.FLIP_PREDICTION.value, design.runs, flip_prediction_test)
-    yield _approximate(design, Method.EXACT_CONDITIONAL.value, design.runs, conditional_test)
-    yield _approximate(design, "known_mean", None, known_mean)
+    yield _approximate(design, Method.EXACT_CONDITIONAL.value, design.runs, _guarded(design))
+    if design.runs >= 2:
+        yield _approximate(design, UNGUARDED, design.runs, conditional_test)
+    yield _approximate(design, KNOWN_MEAN, None, known_mean)
 
 
 def _moderated(design: Design) -> MakeTest:
     return lambda world, alpha: moderated_t_test(world, alpha, design.nu0)
 
 
+def _guarded(design: Design) -> MakeTest:
+    return lambda world, alpha: guarded_test(world, alpha, design.nu_psi)
+
+
 def _exact(design: Design) -> Rung:
     n, p0, dropped = design.n, design.accuracy, design.accuracy - design.delta
     k = reject_count(n, p0, design.alpha) if design.sigmas is None else sigma_count(n, p0, design.sigmas)
     power = lower_tail(k, n, dropped)
-    size = sample_size(p0, dropped, design.alpha, design.beta, MOST_QUESTIONS)
+    first = sample_size(p0, dropped, design.alpha, design.beta, MOST_QUESTIONS)
+    safe = None if first is None else safe_size(p0, dropped, design.alpha, design.beta, first.n, MOST_QUESTIONS)
     return Rung(
         method=Method.EXACT_BINOMIAL.value,
         runs=0,
@@ -129,7 +144,8 @@ def _exact(design: Design) -> Rung:
         realised_alpha=lower_tail(k, n, p0),
         power=Range(low=power, high=power),
         noticed_drop=_single(noticed_drop(n, k, p0, POWER)),
-        questions=_single(None if size is None else size.n),
+        questions=_single(safe),
+        first_questions=None if first is None else first.n,
     )
 
 
@@ -155,13 +171,13 @@ def _baseline_test(design: Design, n: int, **grid: int) -> BaselineTest:
 
 def _predicted_questions(design: Design, exact: Rung) -> int | None:
     """Searched from what a known accuracy would need, which is never more."""
-    if exact.questions is None:
+    if exact.first_questions is None:
         return None
 
     def fails(n: int) -> float:
         return _baseline_test(design, n, points=_FEW_BASELINES).fails(float(design.delta))
 
-    return smallest_size(fails, 1 - design.beta, _MOST_PREDICTED, start=int(exact.questions.low))
+    return smallest_size(fails, 1 - design.beta, MOST_QUESTIONS, start=exact.first_questions)
 
 
 def _approximate(design: Design, method: str, runs: int | None, make: MakeTest) -> Rung:
@@ -176,8 +192,6 @@ def _approximate(design: Design, method: str, runs: int | None, make: MakeTest) 
         return smallest_size(lambda n: test(n).fails(delta, shape), 1 - design.beta, MOST_QUESTIONS)
 
     here, delta = test(design.n), float(design.delta)
-    if here.k_reject == 0:
-        return _never_fails(method, runs, _range([size(shape) for shape in Shape]))
     power = [here.fails(delta, shape) for shape in Shape]
     return Rung(
         method=method,
@@ -188,20 +202,6 @@ def _approximate(design: Design, method: str, runs: int | None, make: MakeTest) 
         power=Range(low=min(power), high=max(power)),
         noticed_drop=_range([drop(shape) for shape in Shape]),
         questions=_range([size(shape) for shape in Shape]),
-    )
-
-
-def _never_fails(method: str, runs: int | None, questions: Range | None) -> Rung:
-    """So few questions that no count is a drop, whatever the normal curve says below zero."""
-    return Rung(
-        method=method,
-        runs=runs,
-        is_exact=False,
-        k_reject=0,
-        realised_alpha=0.0,
-        power=Range(low=0.0, high=0.0),
-        noticed_drop=None,
-        questions=questions,
     )
 
 

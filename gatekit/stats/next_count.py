@@ -32,7 +32,7 @@ def reject_below(predicted: NextCount, alpha: Real) -> int:
     >>> reject_below(NextCount(mean=180.0, sd=3.0, df=4.0), 0.5)
     180
     """
-    return max(0, floor(predicted.mean + _quantile(predicted.df, alpha) * predicted.sd + 0.5))
+    return max(0, floor(predicted.mean + t_quantile(predicted.df, alpha) * predicted.sd + 0.5))
 
 
 def accept_from(predicted: NextCount, lost: Real, beta: Real) -> int:
@@ -44,7 +44,7 @@ def accept_from(predicted: NextCount, lost: Real, beta: Real) -> int:
     >>> accept_from(NextCount(mean=180.0, sd=3.0, df=4.0), 10, 0.5)
     171
     """
-    return ceil(predicted.mean - float(exact(lost)) - _quantile(predicted.df, beta) * predicted.sd + 0.5)
+    return ceil(predicted.mean - float(exact(lost)) - t_quantile(predicted.df, beta) * predicted.sd + 0.5)
 
 
 def count_tail(predicted: NextCount, correct: int) -> float:
@@ -70,24 +70,25 @@ def noticed_loss(predicted: NextCount, k_reject: int, power: Real) -> float | No
     >>> noticed_loss(NextCount(mean=180.0, sd=3.0, df=4.0), 171, 0.5)
     9.5
     """
-    loss = predicted.mean - k_reject + 0.5 + _quantile(predicted.df, power) * predicted.sd
+    loss = predicted.mean - k_reject + 0.5 + t_quantile(predicted.df, power) * predicted.sd
     return max(0.0, loss) if k_reject > 0 and loss <= predicted.mean else None
 
 
 def widened(predicted: NextCount, binomial_variance: Real, alpha: Real) -> NextCount:
-    """The prediction with its margin at level alpha no smaller than one binomial standard deviation.
+    """The prediction whose `reject_below` at level alpha lies one binomial standard deviation under its mean, or more.
 
     Equal totals show no spread at all, and are more often the repeats of one deterministic engine than the
-    luck of a quiet one. Hypothesis: none. Formula: sd = max(sd, sqrt(v) / -t_alpha).
-    Reference: none, a safety. Valid for 0 < alpha < 1, else ValueError; alpha >= 1/2 asks for no margin.
+    luck of a quiet one. Hypothesis: none. Formula: sd = max(sd, (sqrt(v) + 1/2) / -t_alpha), the 1/2 being the
+    continuity correction. Reference: none, a safety. Valid for 0 < alpha < 1, else ValueError; alpha >= 1/2 asks
+    for no margin.
 
-    >>> round(widened(NextCount(mean=90.0, sd=0.0, df=1.0), 9, 0.25).sd, 12)  # t is -1: 90 - 3
-    3.0
+    >>> round(widened(NextCount(mean=90.0, sd=0.0, df=1.0), 9, 0.25).sd, 12)  # t is -1: 90 - 3 - 1/2
+    3.5
     """
-    quantile = _quantile(predicted.df, alpha)
+    quantile = t_quantile(predicted.df, alpha)
     if quantile >= 0:
         return predicted
-    least = sqrt(float(exact(binomial_variance))) / -quantile
+    least = (sqrt(float(exact(binomial_variance))) + 0.5) / -quantile
     return NextCount(mean=predicted.mean, sd=max(predicted.sd, least), df=predicted.df)
 
 
@@ -107,7 +108,14 @@ def binomial_variance(total: Real, n: int) -> Fraction:
     return n * p * (1 - p)
 
 
-def _quantile(df: float, probability: Real) -> float:
+def t_quantile(df: float, probability: Real) -> float:
+    """Student's t on `df` degrees of freedom at this probability; inf is the normal.
+
+    Hypothesis: none. Reference: the definition. Valid for 0 < probability < 1, else ValueError.
+
+    >>> t_quantile(3.0, 0.5)
+    0.0
+    """
     level = float(exact_probability(probability, "probability"))
     if not 0 < level < 1:
         raise ValueError(f"a quantile needs a probability inside (0, 1), not {probability}")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
-from scipy.special import gammaincc, ndtri, stdtr
+import numpy as np
+from scipy.special import chdtri, gammaincc, ndtri, stdtr
 
 from gatekit.stats.exact import Real, exact, exact_probability
+from gatekit.stats.weights import Array
 
 DEFAULT_NU_PSI = 8.0
 """How firmly psi is held at 1 before a matrix of series has been pooled."""
@@ -61,6 +63,23 @@ def guarded_p(
         p=float(stdtr(df, score / sqrt(psi))),
         dispersion_p=float(gammaincc((k - 1) / 2, float(scatter) / 2)) if flip_variance else None,
     )
+
+
+def likely_psi(k: int, nu_psi: float = DEFAULT_NU_PSI, points: int = 64) -> Array:
+    """The psi that `guarded_p` finds where only flips are at work, at `points` equally likely places, ascending.
+
+    Hypothesis: (k-1) s^2/V is chi-square on k - 1 degrees of freedom; the prior lies at 1. Formula: as
+    `guarded_p`, at the midpoints of `points` equal shares. At least half of them are 1: the guard widens only
+    where totals scatter more than expected. Reference: as there. Valid for k >= 2 and nu_psi > 0, else ValueError.
+
+    >>> likely_psi(3, 2.0, 2).round(4)  # chi-square on 2 is -2 ln(1 - u): (2 + 2 ln 4) / 4 at u = 3/4
+    array([1.    , 1.1931])
+    """
+    if k < 2 or not nu_psi > 0:
+        raise ValueError("the guard needs at least two runs, and positive prior freedom")
+    above = 1 - (np.arange(points) + 0.5) / points
+    scatter = np.asarray(chdtri(k - 1, above), dtype=np.float64)
+    return np.maximum(1.0, (nu_psi + scatter) / (nu_psi + k - 1))
 
 
 def _scatter(totals: Sequence[int], flip_variance: float) -> Fraction:

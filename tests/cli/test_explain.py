@@ -83,3 +83,25 @@ def test_wrong_input(tmp_path: Path, arguments: tuple[str, ...], code: int) -> N
     ran = gatekit(tmp_path, "explain", *arguments)
     assert ran.code == code
     assert ran.err.startswith("gatekit: ")
+
+
+def test_a_verdict_on_history(tmp_path: Path) -> None:
+    """The run that a verdict rests on is read again: McNemar's numbers stand there and nothing differs."""
+    for seed, name in enumerate(("old", "new")):
+        gatekit(tmp_path, "--run-id", name, "gate=auto", "gate.observed=null", f"engine.flip_seed={seed}")
+    said = gatekit(tmp_path, "explain", "new").out
+    assert "rests on     old (" in said
+    assert "p = P(Bin(" in said
+    assert "computed anew from the record: PASS, as stored" in said
+    assert "right answers at questions that all earlier runs got right turned wrong: FAIL" in said
+
+
+def test_a_verdict_whose_history_is_gone(tmp_path: Path) -> None:
+    """Without the record of a run that it rests on the rule is shown as stored, and the run is named."""
+    gatekit(tmp_path, "--run-id", "old", "gate=auto", "gate.observed=null", "task.n=200")
+    gatekit(tmp_path, "--run-id", "new", "gate=auto", "gate.observed=null", "task.n=200", "engine.flip_seed=9")
+    next(tmp_path.rglob("runs/old/record.json")).unlink()
+    shown = gatekit(tmp_path, "explain", "new")
+    assert shown.code == 0
+    assert "not computed anew: a run it rests on is not at hand: old" in shown.out
+    assert "as stored: it does not follow from what is at hand" in shown.out

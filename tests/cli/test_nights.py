@@ -10,6 +10,7 @@ import pytest
 
 from command_line import Ran, gatekit, record
 from gatekit.history import index
+from gatekit.history.place import Place
 
 NIGHTS = ((0.95, 1), (0.951, 2), (0.949, 3))
 
@@ -129,7 +130,7 @@ def test_a_wrong_clock_is_flagged(tmp_path: Path) -> None:
     assert gatekit(tmp_path, "history", "rebuild").code == 0
     ran = night(tmp_path, "b", 0.951, 2, "task.n=40")
     assert any("a clock was wrong: run a is dated 2099" in warning for warning in ran.data["warnings"])
-    assert [row.run_id for row in index.list_runs(history, limit=9)] == ["b", "a"]
+    assert [row.run_id for row in index.list_runs(Place(dir=history), limit=9)] == ["b", "a"]
 
 
 def test_a_gate_without_alpha_is_found_before_anything_starts(tmp_path: Path) -> None:

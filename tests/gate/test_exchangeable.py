@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from gatekit.gate.exchangeable import exchangeable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatekit.gate.exchangeable import AFTER, Exchangeable, exchangeable
 from gatekit.records.past import Past, PastRun
-from gatekit.records.spec import Spec
+from gatekit.records.spec import Gate, Method, Spec
 from past_builders import flipped, run, totals
 
 Maker = Callable[..., Spec]
@@ -15,7 +19,7 @@ N = 50
 
 def kept(spec: Spec, *runs: PastRun, n: int = N) -> tuple[list[str], dict[str, int]]:
     """The ids that count, and the rest by reason."""
-    found = exchangeable(spec, n, Past(runs=runs))
+    found = exchangeable(spec.gate, spec.hw.name, n, Past(runs=runs))
     return [one.run_id for one in found.runs], dict(found.excluded)
 
 
@@ -67,11 +71,11 @@ def test_a_broken_run_is_marked_and_left_out(make_spec: Maker) -> None:
     """One total of 0.31 among twenty at 0.95 is left out by name; two runs cannot tell which of them is broken."""
     counts = [1253 + i % 5 for i in range(20)]
     runs = totals([*counts, 409], 1319).runs
-    found = exchangeable(make_spec(), 1319, Past(runs=runs))
+    found = exchangeable(make_spec().gate, "b200", 1319, Past(runs=runs))
     assert ([one.correct for one in found.runs], dict(found.excluded)) == (counts, {"outlier": 1})
     (note,) = found.notes
     assert note.startswith("outlier left out: run t20 with 409 of 1319")
-    assert len(exchangeable(make_spec(), 1319, Past(runs=totals([1253, 409], 1319).runs)).runs) == 2
+    assert len(exchangeable(make_spec().gate, "b200", 1319, Past(runs=totals([1253, 409], 1319).runs)).runs) == 2
 
 
 def test_order_is_that_of_arrival_and_wrong_clocks_are_told(make_spec: Maker) -> None:
@@ -80,7 +84,75 @@ def test_order_is_that_of_arrival_and_wrong_clocks_are_told(make_spec: Maker) ->
         run(year, flipped(N, [place]), finished_at=f"{year}-01-01T00:00:00Z")
         for place, year in enumerate(("2026", "2099", "1970"))
     ]
-    found = exchangeable(make_spec(), N, Past(runs=tuple(runs)))
+    found = exchangeable(make_spec().gate, "b200", N, Past(runs=tuple(runs)))
     assert [one.run_id for one in found.runs] == ["2026", "2099", "1970"]
     (note,) = found.notes
     assert "run 1970 of 1970-01-01T00:00:00Z came after run 2099" in note
+
+
+def norm(builds: int, *runs: PastRun) -> Exchangeable:
+    """The norm of a gate with that many builds."""
+    return exchangeable(Gate(name="g", method=Method.AUTO, baseline_builds=builds), "b200", N, Past(runs=runs))
+
+
+def test_later_builds_are_after_the_baseline() -> None:
+    """The first three builds are the norm; those that came later are kept apart, in order, and counted."""
+    runs = totals([45, 44, 46, 43, 42], N).runs
+    found = norm(3, *runs)
+    assert (found.runs, found.later, found.excluded) == (runs[:3], runs[3:], {AFTER: 2})
+
+
+def test_the_most_recent_run_of_a_build_counts_while_the_baseline_is_open() -> None:
+    """Before the baseline is complete a new run of one of its builds takes the old one's place."""
+    runs = [run(f"{i}", flipped(N, [i]), build=build) for i, build in enumerate("abab")]
+    found = norm(3, *runs)
+    assert ([one.run_id for one in found.runs], found.later) == (["2", "3"], ())
+
+
+def test_a_later_run_of_a_build_of_the_baseline_does_not_move_it() -> None:
+    """Once the baseline is complete a new run of one of its builds is a later run like any other."""
+    runs = [run(f"{i}", flipped(N, [i]), build=build) for i, build in enumerate("abacab")]
+    found = norm(3, *runs)
+    assert [one.run_id for one in found.runs] == ["1", "2", "3"]
+    assert [one.run_id for one in found.later] == ["4", "5"]
+    assert found.excluded == {"same build": 1, AFTER: 2}
+
+
+def test_equal_answers_fill_no_baseline() -> None:
+    """Builds that answer alike are one observation, so a baseline of two waits for other answers."""
+    runs = [run(f"{i}", flipped(N, [place])) for i, place in enumerate((1, 1, 1, 2, 3))]
+    found = norm(2, *runs)
+    assert [one.run_id for one in found.runs] == ["2", "3"]
+    assert [one.run_id for one in found.later] == ["4"]
+
+
+def test_other_hardware_fills_no_baseline() -> None:
+    """Runs that are left out do not count towards the baseline, nor as later ones."""
+    runs = (*totals([45, 44], N).runs, run("far", flipped(N, [1]), hardware="l4"), run("own", flipped(N, [2])))
+    assert [one.run_id for one in norm(3, *runs).runs] == ["t0", "t1", "own"]
+
+
+ARRIVALS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 5)), max_size=14)
+
+
+@settings(deadline=None, max_examples=150)
+@given(arrivals=ARRIVALS, later=ARRIVALS, builds=st.integers(2, 4))
+def test_nothing_that_comes_later_moves_a_complete_norm(
+    arrivals: list[tuple[str, int]], later: list[tuple[str, int]], builds: int
+) -> None:
+    """A norm with a run after it, or one that is complete, is the same whatever arrives afterwards."""
+    runs = [run(f"{i}", flipped(N, [place]), build=build) for i, (build, place) in enumerate((*arrivals, *later))]
+    before, after = norm(builds, *runs[: len(arrivals)]), norm(builds, *runs)
+    if len(before.runs) >= builds:
+        assert after.runs == before.runs
+        assert after.later[: len(before.later)] == before.later
+    assert len(after.runs) <= builds
+    assert len(after.runs) + sum(after.excluded.values()) == len(runs)
+
+
+def test_runs_without_a_build_fill_a_baseline_by_their_answers() -> None:
+    """Nameless runs with other answers are observations of their own, nameless totals all one."""
+    known = [replace(run(f"{i}", flipped(N, [i])), build=None) for i in range(3)]
+    assert len(norm(2, *known).runs) == 2
+    nameless = [replace(one, build=None) for one in totals([40, 41, 42], N).runs]
+    assert norm(2, *nameless).later == ()

@@ -308,3 +308,17 @@ def test_the_verdict_is_recomputable(make_spec: Maker) -> None:
     past = detailed([HEALTHY, flipped(N, range(5, 25))])
     spec, answers = make_spec(gate=gate()), statuses(flipped(N, range(30)))
     assert decide(spec, answers, past) == decide(replace(spec), tuple(answers), replace(past))
+
+
+@pytest.mark.parametrize("sigmas", [8.0, 40.0, 100.0])
+@pytest.mark.parametrize("method", [Method.AUTO, Method.EXACT_BINOMIAL])
+def test_no_rate_is_too_small(make_spec: Maker, method: Method, sigmas: float) -> None:
+    """A hundred sigmas are a rate that no history can tell from 0: a rule that never fails, and no overflow."""
+    spec = make_spec(gate=gate(method, alpha=None, sigmas=sigmas, observed=Observed(correct=180, n=200)))
+    for past in (
+        totals([180, 184], N),
+        totals([180], N),
+        detailed([HEALTHY]),
+        detailed([HEALTHY, flipped(N, [3, 99])]),
+    ):
+        assert decide(spec, statuses(HEALTHY), past).outcome in (PASS, INCONCLUSIVE)

@@ -13,6 +13,7 @@ from gatekit.gate.settled import settled, settler
 from gatekit.records.past import Past
 from gatekit.records.spec import Gate, Method, Observed, Spec
 from gatekit.records.verdict import Outcome
+from lock_builders import locked
 from past_builders import detailed, run, statuses, totals
 
 Maker = Callable[..., Spec]
@@ -50,7 +51,7 @@ WEIGHTED = st.integers(1, 9).flatmap(
 PASTS = st.one_of(
     st.lists(WEIGHTED, min_size=1, max_size=4).map(detailed),
     st.lists(st.integers(10, N), min_size=1, max_size=4).map(lambda counts: totals(counts, N)),
-)
+).map(lambda past: locked(past, N))
 LIKELY = "c" * 8 + "wwnt"
 
 
@@ -133,11 +134,12 @@ def test_the_order_of_questions_is_irrelevant(
     """Permuting the questions of all runs alike changes nothing in the verdict."""
     past, answers = world
     spec = replace(make_spec(), gate=gate)
-    moved = Past(
+    moved = replace(
+        past,
         runs=tuple(
             one if one.outcomes is None else replace(one, outcomes=bytes(one.outcomes[place] for place in order))
             for one in past.runs
-        )
+        ),
     )
     shuffled = "".join(answers[place] for place in order)
     assert decide(spec, statuses(answers), past) == decide(spec, statuses(shuffled), moved)

@@ -1,14 +1,17 @@
-"""Whole run records, made in code."""
+"""Whole run records, made in code, and the places they are remembered in."""
 
 from __future__ import annotations
 
+import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gatekit.history.place import Place
 from gatekit.records.answers import Failure, FailureKind, Observation, Status, count
 from gatekit.records.canonical import digest
 from gatekit.records.run import Comparability, Dataset, RunRecord, Served
@@ -30,6 +33,7 @@ from gatekit.records.spec import (
     Task,
 )
 from gatekit.records.verdict import Interval, Outcome, Rule, Verdict
+from postgres_server import PostgresServer, binaries
 
 MakeRecord = Callable[..., RunRecord]
 
@@ -103,6 +107,8 @@ def _make_record(
     key_fields: dict[str, object] | None = None,
     finished_at: str = "2026-11-30T03:00:09+00:00",
     planned: int | None = None,
+    previous: str | None = None,
+    supersedes: str | None = None,
 ) -> RunRecord:
     fields = key_fields or {"max_tokens": 256}
     observations = tuple(_observation(number, status) for number, status in enumerate(statuses))
@@ -137,6 +143,8 @@ def _make_record(
             interval=Interval(low=0.2, high=0.99, confidence=0.95),
         ),
         events=("server ready after 12 s",),
+        previous=previous,
+        supersedes=supersedes,
     )
 
 
@@ -146,18 +154,51 @@ def make_record() -> MakeRecord:
     return _make_record
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real server; without PostgreSQL's programs a test is skipped, and in CI it fails."""
+    programs = binaries()
+    if programs is None:
+        _unavailable("needs PostgreSQL: apt-get install postgresql")
+        return
+    server = PostgresServer(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty history, once with each database."""
+    if request.param == "sqlite":
+        return Place(dir=tmp_path)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return Place(dir=tmp_path, url=server.url(server.new_database()))
+
+
 @pytest.fixture
-def mounted_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a tmpfs with the given options; skips where that is not allowed."""
-    folder = tmp_path / "mount"
-    folder.mkdir()
+def postgres_place(postgres: PostgresServer, tmp_path: Path) -> Place:
+    """An empty history with a PostgreSQL database."""
+    return Place(dir=tmp_path, url=postgres.url(postgres.new_database()))
+
+
+def _unavailable(why: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"{why} (required in CI)")
+    pytest.skip(why)
+
+
+@pytest.fixture
+def mounted_tmpfs() -> Iterator[Callable[[str], Path]]:
+    """Mounts a tmpfs with the given options; skips where that is not allowed, and in CI fails."""
+    folder = Path(tempfile.mkdtemp(prefix="gatekit-tmpfs-"))
 
     def mount(options: str) -> Path:
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            pytest.skip(f"needs the right to mount: {done.stderr.strip()}")
+            _unavailable(f"needs the right to mount: {done.stderr.strip()}")
         return folder
 
     yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)
+    subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)
+    folder.rmdir()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import gatekit
-from gatekit.cli.history import run
+from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode, InfraError
+from gatekit.history.place import Place
 from gatekit.history.records_folder import write_record
 from gatekit.history.remember import remember
 from gatekit.records.answers import Status
@@ -22,18 +24,19 @@ from gatekit.records.verdict import Outcome
 MakeRecord = Callable[..., RunRecord]
 
 
-def _run(*arguments: str | Path) -> str:
+def _run(*arguments: str | Path, code: ExitCode = ExitCode.PASS) -> str:
     stdout = io.StringIO()
-    assert run([str(argument) for argument in arguments], stdout=stdout) is ExitCode.PASS
+    with redirect_stdout(stdout):
+        assert run([str(argument) for argument in arguments], environ={}) is code
     return stdout.getvalue()
 
 
 def test_list_is_an_aligned_table(tmp_path: Path, make_record: MakeRecord) -> None:
     """Each run is one line, newest first, columns aligned, accuracy in per cent."""
-    remember(tmp_path, make_record("r1", outcome=Outcome.FAIL))
+    remember(Place(dir=tmp_path), make_record("r1", outcome=Outcome.FAIL))
     lost = (Status.CORRECT, Status.CORRECT, Status.LOST, Status.WRONG)
-    remember(tmp_path, make_record("run-two", statuses=lost, outcome=Outcome.INFRA, build=None))
-    remember(tmp_path, make_record("r3", statuses=(), outcome=Outcome.INFRA))
+    remember(Place(dir=tmp_path), make_record("run-two", statuses=lost, outcome=Outcome.INFRA, build=None))
+    remember(Place(dir=tmp_path), make_record("r3", statuses=(), outcome=Outcome.INFRA))
     assert _run("list", "--dir", tmp_path).splitlines() == [
         "RUN      FINISHED                   SPEC      ENGINE       CORRECT  ACCURACY          OUTCOME",
         "r3       2026-11-30T03:00:09+00:00  tiny-cpu  vllm 0.10.1  0/0      -                 INFRA",
@@ -46,14 +49,14 @@ def test_simulated_run_is_marked(tmp_path: Path, make_record: MakeRecord) -> Non
     """A run without a model never looks like one with a model."""
     record = make_record()
     assert record.served is not None
-    remember(tmp_path, replace(record, served=replace(record.served, simulated=True)))
+    remember(Place(dir=tmp_path), replace(record, served=replace(record.served, simulated=True)))
     assert _run("list", "--dir", tmp_path).splitlines()[1].endswith("PASS (simulated)")
 
 
 def test_list_says_when_it_is_cut(tmp_path: Path, make_record: MakeRecord) -> None:
     """A list that leaves runs out says so."""
     for number in range(3):
-        remember(tmp_path, make_record(f"r{number}"))
+        remember(Place(dir=tmp_path), make_record(f"r{number}"))
     lines = _run("list", "--limit", "2", "--dir", tmp_path).splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["r2", "r1"]
     assert lines[3] == "(older runs are not shown: --limit is 2)"
@@ -63,7 +66,7 @@ def test_list_says_when_it_is_cut(tmp_path: Path, make_record: MakeRecord) -> No
 def test_foreign_names_are_escaped(tmp_path: Path, make_record: MakeRecord) -> None:
     """Control and bidi characters of names reach neither the table nor the JSON."""
     evil = "x\x1b]0;PWN\x07\u202e\ud800\n"
-    remember(tmp_path, make_record(spec_name=evil, model=evil, build=evil))
+    remember(Place(dir=tmp_path), make_record(spec_name=evil, model=evil, build=evil))
     table, document = _run("list", "--dir", tmp_path), _run("list", "--json", "--dir", tmp_path)
     for text in (table, document):
         assert text.replace("\n", "").isprintable()
@@ -74,8 +77,8 @@ def test_foreign_names_are_escaped(tmp_path: Path, make_record: MakeRecord) -> N
 
 def test_list_json_is_one_document(tmp_path: Path, make_record: MakeRecord) -> None:
     """--json gives every column; an accuracy only where no answer is lost."""
-    remember(tmp_path, make_record("r1"))
-    remember(tmp_path, make_record("r2", statuses=(Status.CORRECT, Status.LOST)))
+    remember(Place(dir=tmp_path), make_record("r1"))
+    remember(Place(dir=tmp_path), make_record("r2", statuses=(Status.CORRECT, Status.LOST)))
     document = json.loads(_run("list", "--json", "--spec", "tiny-cpu", "--model", "org/tiny", "--dir", tmp_path))
     assert document["dir"] == str(tmp_path)
     assert [(row["run_id"], row["accuracy"]) for row in document["runs"]] == [("r2", None), ("r1", 0.75)]
@@ -85,16 +88,17 @@ def test_list_json_is_one_document(tmp_path: Path, make_record: MakeRecord) -> N
 def test_empty_history_is_said_plainly(tmp_path: Path, make_record: MakeRecord) -> None:
     """Without runs the list says so, exits 0 and creates nothing; a filter that finds none is named."""
     folder = tmp_path / "none"
-    assert _run("list", "--dir", folder) == f"no runs yet in {folder}\n"
+    assert _run("list", "--dir", folder) == f"no runs yet in {folder}/index.sqlite\n"
     assert json.loads(_run("list", "--json", "--dir", folder)) == {"dir": str(folder), "runs": []}
     assert list(tmp_path.iterdir()) == []
-    remember(tmp_path, make_record())
-    assert _run("--dir", tmp_path, "list", "--model", "a\x1b") == f"no runs of model a\\x1b in {tmp_path}\n"
+    remember(Place(dir=tmp_path), make_record())
+    said = _run("--dir", tmp_path, "list", "--model", "a\x1b")
+    assert said == f"no runs of model a\\x1b in {tmp_path}/index.sqlite\n"
 
 
 def test_show_json_is_the_record(tmp_path: Path, make_record: MakeRecord) -> None:
     """`show RUN --json` gives the record itself, for the id or its beginning, in ASCII."""
-    remember(tmp_path, make_record("night-1"))
+    remember(Place(dir=tmp_path), make_record("night-1"))
     text = _run("show", "night", "--json", "--dir", tmp_path)
     assert text.isascii()
     assert json.loads(text) == json.loads(json.dumps(record_to_plain(make_record("night-1"))))
@@ -102,7 +106,7 @@ def test_show_json_is_the_record(tmp_path: Path, make_record: MakeRecord) -> Non
 
 def test_show_explains_the_run(tmp_path: Path, make_record: MakeRecord) -> None:
     """`show RUN` explains the verdict of that run in printable lines."""
-    remember(tmp_path, make_record("night-1", spec_name="evil\x1b[31m"))
+    remember(Place(dir=tmp_path), make_record("night-1", spec_name="evil\x1b[31m"))
     text = _run("show", "night", "--dir", tmp_path)
     assert "PASS" in text
     assert "night-1" in text
@@ -118,9 +122,9 @@ def test_rebuild_brings_lost_runs_back(tmp_path: Path, make_record: MakeRecord) 
     assert _run("rebuild", "--dir", tmp_path) == "added 1 runs to the index, 0 were in it\n"
     broken = write_record(tmp_path, make_record("r2"))
     broken.write_text("{}")
-    stdout = io.StringIO()
-    assert run(["rebuild", "--dir", str(tmp_path)], stdout=stdout) is ExitCode.INFRA
-    assert f"not added: run record {broken} is broken" in stdout.getvalue()
+    for command in ("rebuild", "sync"):
+        said = _run(command, "--dir", tmp_path, code=ExitCode.INFRA)
+        assert f"not added: run record {broken} is broken" in said
 
 
 @pytest.mark.parametrize(
@@ -143,7 +147,7 @@ def test_rebuild_brings_lost_runs_back(tmp_path: Path, make_record: MakeRecord) 
 def test_wrong_arguments_are_a_config_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong arguments are one printable line with the way to help, and exit 2; nothing else is printed."""
     with pytest.raises(ConfigError) as caught:
-        run(arguments, stdout=io.StringIO())
+        run(arguments, environ={})
     (line,) = caught.value.lines()
     assert line.isprintable()
     assert len(line) < 500
@@ -153,13 +157,13 @@ def test_wrong_arguments_are_a_config_error(arguments: list[str], capsys: pytest
 
 def test_unknown_run_is_a_config_error(tmp_path: Path, make_record: MakeRecord) -> None:
     """Showing a run that is not there names one that is."""
-    remember(tmp_path, make_record("night-1"))
+    remember(Place(dir=tmp_path), make_record("night-1"))
     with pytest.raises(ConfigError, match="no run 'nihgt-1'") as caught:
         _run("show", "nihgt-1", "--dir", tmp_path)
     assert "night-1" in caught.value.hint
 
 
-@pytest.mark.parametrize("command", [[], ["list"], ["show"], ["rebuild"]])
+@pytest.mark.parametrize("command", [[], ["list"], ["show"], ["sync"], ["rebuild"]])
 def test_help_is_the_product(tmp_path: Path, command: list[str]) -> None:
     """--help is on stdout, alone, and passes."""
     ran = gatekit(tmp_path, "history", *command, "--help")

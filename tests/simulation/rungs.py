@@ -59,14 +59,14 @@ def predictive_rejected(baseline: Counts, new: Counts, n: int, alpha: float) -> 
     return np.array([s < threshold(int(b)) for b, s in zip(baseline, new, strict=True)])
 
 
-def guarded(p: Array, tables: Counts, totals: Counts, nu_psi: float = DEFAULT_NU_PSI) -> Array:
+def guarded(p: Array, tables: Counts, totals: Counts, nu_psi: float = DEFAULT_NU_PSI, psi0: float = 1.0) -> Array:
     """The p-values widened by the scatter of the totals of each world's history."""
-    variances = [_flip_variance(h) for h in tables.sum(axis=2)]
+    variances = [flip_variance(h) for h in tables.sum(axis=2)]
     worlds = zip(p.tolist(), totals.tolist(), variances, strict=True)
-    return np.array([guarded_p(value, history, v, nu_psi).p for value, history, v in worlds])
+    return np.array([guarded_p(value, history, v, nu_psi, psi0).p for value, history, v in worlds])
 
 
-def _flip_variance(right_in_history: Counts) -> float:
+def flip_variance(right_in_history: Counts) -> float:
     """The flip variance of one history: the share phi of the binomial variance of its mean count."""
     k, n = len(right_in_history) - 1, int(right_in_history.sum())
     found = flip_prediction(k, dict(enumerate(right_in_history.tolist())), 0.5, PHI0, NU0)

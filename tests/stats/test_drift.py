@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from gatekit.stats.drift import cusum_arl, cusum_limit, ewma_arl
+from gatekit.stats.drift import cusum_arl, cusum_limit, ewma_arl, ewma_limit
 
 
 def markov_arl(keep: float, scale: float, allowance: float, limit: float, cells: int = 1200) -> float:
@@ -41,9 +41,18 @@ def test_the_limit_gives_the_run_length_asked_for(nights: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chart", "numbers"), [(cusum_arl, (0.5, 0.0)), (ewma_arl, (0.0, 3.0)), (cusum_limit, (0.5, 1.5))]
+    ("chart", "numbers"),
+    [(cusum_arl, (0.5, 0.0)), (ewma_arl, (0.0, 3.0)), (cusum_limit, (0.5, 1.5)), (ewma_limit, (0.2, 1.5))],
 )
 def test_charts_that_make_no_sense_are_refused(chart: Callable[..., float], numbers: tuple[float, float]) -> None:
     """A limit of 0, a weight of 0 and a run length no chart is short enough for are refused."""
-    with pytest.raises(ValueError, match=r"control limit|EWMA chart|even h = 0"):
+    with pytest.raises(ValueError, match=r"control limit|EWMA chart|even [hc] = 0"):
         chart(*numbers)
+
+
+@pytest.mark.parametrize(("nights", "c"), [(365, 2.758), (7300, 3.68), (1_000_000, 4.817)])
+def test_the_ewma_limit_gives_the_run_length_asked_for(nights: int, c: float) -> None:
+    """The limit found gives the wanted in-control run length at lam = 0.2, 3.68 for 7300 nights as published."""
+    found = ewma_limit(0.2, nights)
+    assert ewma_arl(0.2, found) == pytest.approx(nights, rel=1e-6)
+    assert found == pytest.approx(c, abs=0.005)

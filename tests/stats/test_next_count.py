@@ -74,6 +74,15 @@ def test_no_spread_is_widened_to_one_standard_deviation() -> None:
     assert widened(bare, 9, 0.5) == bare
 
 
+@given(predicted=PREDICTED, v=st.floats(0.1, 300), alpha=st.floats(1e-6, 0.45))
+def test_a_widened_margin_is_one_standard_deviation_after_rounding(
+    predicted: NextCount, v: float, alpha: float
+) -> None:
+    """The count lies a binomial standard deviation under the mean at least, rounding included, or at 0."""
+    k = reject_below(widened(predicted, v, alpha), alpha)
+    assert k == 0 or predicted.mean - k >= v**0.5 - 1e-9
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0])
 def test_a_quantile_needs_a_level_inside(level: float) -> None:
     """0 and 1 have no quantile."""

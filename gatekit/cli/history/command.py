@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from gatekit.cli.arguments import Parser
+from gatekit.cli.arguments import Intermixed, Parser
 from gatekit.errors import ExitCode
 from gatekit.history.place import Place
 
@@ -20,7 +20,16 @@ DEFAULT_DIR = ".gatekit"
 _COMMANDS = (
     ("list", "listing", "the newest runs"),
     ("show", "showing", "one run's verdict, explained"),
+    ("compare", "comparing", "two runs, question by question"),
+    ("plot", "plotting", "the accuracy of every series over its runs"),
+    ("sync", "syncing", "index the records that the database misses"),
     ("rebuild", "rebuilding", "index every record file"),
+    ("verify", "verifying", "whether every bit is what was written"),
+    ("export", "exporting", "the runs as one file for others"),
+    ("import", "importing", "runs from elsewhere, all of a file or nothing"),
+    ("rescore", "rescoring", "saved answers read again, no server asked"),
+    ("quarantine", "quarantining", "a run does not count any more"),
+    ("release", "releasing", "a quarantined run counts again"),
 )
 
 
@@ -38,8 +47,7 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
     """Run one subcommand. Raises ConfigError on wrong input, InfraError where the history cannot be used."""
     options = _parser(arguments).parse_args(arguments)
     module = next(module for name, module, _ in _COMMANDS if name == options.command)
-    place = Place(dir=options.dir, url=options.url or environ.get(URL_VARIABLE) or None)
-    return _load(module).run(options, place)
+    return _load(module).run(options, chosen_place(options, environ))
 
 
 def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR) -> None:
@@ -50,11 +58,17 @@ def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR)
     parser.add_argument("--url", default=url, metavar="URL", help=what)
 
 
+def chosen_place(options: argparse.Namespace, environ: Mapping[str, str]) -> Place:
+    """The history that the options of `add_place` name."""
+    return Place(dir=options.dir, url=options.url or environ.get(URL_VARIABLE) or None)
+
+
 def _parser(arguments: Sequence[str]) -> Parser:
     parser = Parser("gatekit history", "The runs that were remembered.")
     add_place(parser)
     names = ",".join(name for name, _, _ in _COMMANDS)
-    commands = parser.add_subparsers(dest="command", required=True, metavar=f"{{{names}}}")
+    metavar = f"{{{names}}}"
+    commands = parser.add_subparsers(dest="command", required=True, metavar=metavar, parser_class=Intermixed)
     for name, module, line in _COMMANDS:
         command = commands.add_parser(name, help=line)
         add_place(command, default=argparse.SUPPRESS)
@@ -64,5 +78,5 @@ def _parser(arguments: Sequence[str]) -> Parser:
 
 
 def _load(module: str) -> Subcommand:
-    loaded: Subcommand = import_module(f"gatekit.cli.history.{module}")  # type: ignore[assignment]  # a module
+    loaded: Subcommand = import_module(f"gatekit.cli.history.{module}")
     return loaded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 
 from gatekit.cli.output import put
@@ -28,14 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """Print the newest runs first."""
     from gatekit.history import index
+    from gatekit.history.acts import quarantined_runs
 
+    set_aside = quarantined_runs(index.acts(place))
     rows = index.list_runs(place, limit=options.limit + 1, spec_name=options.spec, model=options.model)
     shown, has_older = rows[: options.limit], len(rows) > options.limit
     if options.json:
-        runs = [_plain_row(row) for row in shown]
+        runs = [_plain_row(row) | {"quarantined": row.run_id in set_aside} for row in shown]
         put(json.dumps({"dir": str(place.dir), "runs": runs}, indent=2, allow_nan=False))
         return ExitCode.PASS
-    lines = aligned([_HEADINGS, *(_cells(row) for row in shown)]) if shown else [_nothing(options, place)]
+    lines = aligned([_HEADINGS, *(_cells(row, set_aside) for row in shown)]) if shown else [_nothing(options, place)]
     if has_older:
         lines.append(f"(older runs are not shown: --limit is {options.limit})")
     put("\n".join(lines))
@@ -60,17 +63,16 @@ def _plain_row(row: RunRow) -> dict[str, object]:
     return {**asdict(row), "accuracy": row.correct / row.n if is_accuracy else None}
 
 
-def _cells(row: RunRow) -> tuple[str, ...]:
-    cells = (
+def _cells(row: RunRow, set_aside: Collection[str]) -> tuple[str, ...]:
+    return (
         row.run_id,
         row.finished_at,
         row.spec_name,
         row.engine if row.build is None else f"{row.engine} {row.build}",
         f"{row.correct}/{row.n}",
         _accuracy(row),
-        row.outcome + (" (simulated)" if row.simulated else ""),
+        row.outcome + (" (simulated)" if row.simulated else "") + (" (quarantined)" if row.run_id in set_aside else ""),
     )
-    return cells
 
 
 def _accuracy(row: RunRow) -> str:

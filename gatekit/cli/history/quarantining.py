@@ -1,0 +1,42 @@
+"""`gatekit history quarantine RUN --reason TEXT`: the run does not count, and is kept."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from gatekit.cli.output import put
+from gatekit.errors import ConfigError, ExitCode
+from gatekit.history.place import Place
+from gatekit.records.act import ActKind
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, and why."""
+    parser.add_argument("run", metavar="RUN", help="run id, or a beginning that only one run has")
+    parser.add_argument("--reason", required=True, metavar="TEXT", help="why, in a sentence; kept with the act")
+
+
+def run(options: argparse.Namespace, place: Place) -> ExitCode:
+    """Record the act and say so."""
+    return decree(options, place, ActKind.QUARANTINE)
+
+
+def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode:
+    """Record that a run does not count, or counts again. Raises ConfigError when that is so already."""
+    from gatekit.history import index
+    from gatekit.history.acts import make_act, quarantined_runs, record_act
+
+    run_id = index.find(place, options.run).run_id
+    act = make_act(kind, run_id, reason=options.reason, now=datetime.now(UTC))
+    is_quarantined = run_id in quarantined_runs(index.acts(place))
+    if is_quarantined is (kind is ActKind.QUARANTINE):
+        state = "is quarantined already" if is_quarantined else "is not quarantined"
+        other = "release" if is_quarantined else "quarantine"
+        raise ConfigError.one(
+            f"run {run_id} {state}", reason="nothing-to-do", hint=f"`gatekit history {other} {run_id} --reason TEXT`"
+        )
+    path = record_act(place, act)
+    now = "does not count any more" if kind is ActKind.QUARANTINE else "counts again"
+    put(f"run {run_id} {now}; act {act.act_id} kept in {path}")
+    return ExitCode.PASS

@@ -1,0 +1,51 @@
+"""`gatekit history verify`: whether every bit of the history is what was written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from gatekit.cli.output import put
+from gatekit.errors import ConfigError, ExitCode
+from gatekit.history.place import Place
+from gatekit.report.escape import escape_terminal
+
+if TYPE_CHECKING:
+    from gatekit.history.verify import Verified
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to say it."""
+    parser.description = (
+        "Every record and act file, byte by byte; every chain of records; every row of the index against its file;\n"
+        "and the SQLite file, byte by byte, against its seal. Journals and server logs are not kept evidence and\n"
+        "are not looked at. Exit 3 when anything is not what was written."
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace, place: Place) -> ExitCode:
+    """One line per finding and a count at the end; INFRA when there is a finding."""
+    from gatekit.history.verify import verify
+
+    if place.url is None and not place.dir.is_dir():
+        hint = "name the folder with --dir"
+        raise ConfigError.one(f"no history in {place.dir}", reason="no-history", hint=hint)
+    verified = verify(place)
+    if options.json:
+        from gatekit.records.canonical import to_plain
+
+        put(json.dumps({"place": place.shown, "dir": str(place.dir), **to_plain(verified)}, indent=2))
+    else:
+        lines = [finding.line() for finding in verified.findings]
+        lines += [f"note: {note}" for note in verified.notes]
+        put("\n".join(map(escape_terminal, [*lines, _count_line(verified)])))
+    return ExitCode.INFRA if verified.findings else ExitCode.PASS
+
+
+def _count_line(verified: Verified) -> str:
+    number, chains = len(verified.findings), verified.chains
+    found = "all is well" if not number else f"{number} finding{'s' if number > 1 else ''}"
+    looked = f"{verified.records} records, {verified.rows} rows, {verified.acts} acts"
+    return f"{found}: {looked}; {chains.series} series, {chains.starts} starts, {chains.forks} forks"

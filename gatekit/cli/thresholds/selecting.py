@@ -1,0 +1,104 @@
+"""Which series a command speaks of: specs, the history of each, and the key that a run of it would have."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gatekit.cli.cache_dir import cache_dir
+from gatekit.errors import ConfigError, ExitCode, GatekitError
+from gatekit.history.place import Place, place_of
+from gatekit.records.run import Comparability
+from gatekit.records.secrets import masked_url
+from gatekit.records.spec import Spec
+from gatekit.run.asked import comparability_of
+from gatekit.spec.resolve import config_dirs
+from gatekit.spec.selection import Selected, every_model, on_some_machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What kept a series out: its lines, and the exit code that it asks for."""
+
+    lines: tuple[str, ...]
+    code: ExitCode
+
+    @classmethod
+    def of(cls, error: GatekitError) -> Failure:
+        """The failure that an error stands for."""
+        return cls(lines=tuple(error.lines()), code=error.exit_code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A spec, its history, and the comparability key of its runs."""
+
+    spec: Spec
+    place: Place
+    key: Comparability
+
+
+def add_selection(parser: ArgumentParser, *, what: str) -> None:
+    """The arguments that `one` and `every` read."""
+    add = parser.add_argument
+    add("overrides", nargs="*", metavar="GROUP=OPTION | KEY=VALUE", help=what)
+    add("--config-dir", action="append", default=[], metavar="DIR", help="a folder of your own config groups")
+    add("--dir", type=Path, metavar="DIR", help="history folder, instead of history.dir")
+    add("--url", metavar="URL", help="database of its index, instead of history.url")
+
+
+def one(options: Namespace, environ: Mapping[str, str]) -> Wanted:
+    """The one spec that the overrides ask for. Raises ConfigError, InfraError."""
+    selected = on_some_machine(options.overrides, dirs=config_dirs(options.config_dir, environ))
+    return _wanted(selected, options, environ)
+
+
+def every(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Wanted], list[Failure]]:
+    """The spec that the overrides ask for, or without any every model of conf/; and what kept others out."""
+    if options.overrides:
+        return [one(options, environ)], []
+    selected, problems = every_model((), dirs=config_dirs(options.config_dir, environ))
+    failures = [Failure.of(ConfigError(problems))] if problems else []
+    wanted: list[Wanted] = []
+    for each in selected:
+        try:
+            wanted.append(_wanted(each, options, environ))
+        except GatekitError as error:
+            failures.append(Failure.of(error))
+    if not wanted and not failures:
+        raise ConfigError.one("no model is selected", reason="empty-selection", hint="name one: model=NAME")
+    return wanted, failures
+
+
+def repeated(options: Namespace, *more: str) -> str:
+    """The `recompute` command with the same selection as these options, and more; without secrets."""
+    words = ["gatekit", "thresholds", "recompute", *options.overrides]
+    words += [word for folder in options.config_dir for word in ("--config-dir", folder)]
+    words += ["--dir", str(options.dir)] if options.dir is not None else []
+    words += ["--url", masked_url(options.url)] if options.url is not None else []
+    return shlex.join([*words, *more])
+
+
+def _wanted(selected: Selected, options: Namespace, environ: Mapping[str, str]) -> Wanted:
+    spec = selected.spec
+    history = spec.history
+    if options.dir is not None:
+        history = replace(history, dir=str(options.dir))
+    if options.url is not None:
+        history = replace(history, url=options.url)
+    key = comparability_of(spec, cache_dir=cache_dir(environ))
+    return Wanted(spec=spec, place=place_of(history, environ), key=key)
+
+
+def reason_given(options: Namespace) -> str | None:
+    """`--reason`, without spaces around it. Raises ConfigError when it is empty."""
+    reason: str | None = options.reason
+    if reason is None:
+        return None
+    if not reason.strip():
+        hint = "say why, in a sentence"
+        raise ConfigError.one("the reason is empty", where="--reason", reason="bad-reason", hint=hint)
+    return reason.strip()

@@ -1,0 +1,114 @@
+"""`gatekit thresholds show`: the lock in force, whether it still holds, and its verdict on the last run."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gatekit.cli.arguments import Parser, parse
+from gatekit.cli.output import put
+from gatekit.cli.thresholds.selecting import Wanted, add_selection, one
+from gatekit.errors import ConfigError, ExitCode
+from gatekit.gate.decide import decide
+from gatekit.history.run_row import SeriesRow
+from gatekit.records.answers import Status
+from gatekit.records.canonical import to_plain
+from gatekit.records.lock import Lock
+from gatekit.records.past import Past
+from gatekit.records.spec import Method
+from gatekit.records.verdict import Verdict
+from gatekit.report.escape import escape_terminal
+from gatekit.spec.locks import lock_for, lock_path
+
+_DESCRIPTION = """\
+The lock of a spec, whether its comparability key is still that of a run, and the verdict that it would give for the
+last run of the series by its counts.
+
+  python -m gatekit thresholds show model=laguna_int4 hw=b200
+"""
+
+
+def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
+    """Print it. PASS where the lock holds, INCONCLUSIVE where there is none or it is that of another series.
+
+    Raises ConfigError for a lock that cannot be used, InfraError where the history cannot be read.
+    """
+    options = _parse(arguments)
+    wanted = one(options, environ)
+    wanted = replace(wanted, spec=replace(wanted.spec, gate=replace(wanted.spec.gate, method=Method.LOCKED)))
+    lock = lock_for(wanted.spec)
+    row = _last(wanted)
+    verdict = None if row is None or lock is None else _verdict(wanted, lock, row)
+    holds = lock is not None and lock.key == wanted.key.key
+    if options.json:
+        put(json.dumps(_plain(wanted, lock, row, verdict, holds=holds), indent=2, allow_nan=False))
+    else:
+        lines = _lines(wanted, lock, row, verdict, holds=holds)
+        put("\n".join(f"{escape_terminal(label):<10}{escape_terminal(text, 300)}" for label, text in lines))
+    return ExitCode.PASS if holds else ExitCode.INCONCLUSIVE
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    parser = Parser("gatekit thresholds show", _DESCRIPTION)
+    add_selection(parser, what="the spec, as in a run")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parse(parser, arguments)
+    if not options.overrides:
+        what = "name the spec by its overrides"
+        raise ConfigError.one(what, reason="bad-arguments", hint="see gatekit thresholds show --help")
+    return options
+
+
+def _last(wanted: Wanted) -> SeriesRow | None:
+    from gatekit.history import index
+
+    rows = index.series(wanted.place, key=wanted.key.key, limit=1)
+    return rows[-1] if rows else None
+
+
+def _verdict(wanted: Wanted, lock: Lock, row: SeriesRow) -> Verdict:
+    """By the counts alone, in any order: a lock needs no more."""
+    ended = {
+        Status.CORRECT: row.correct,
+        Status.WRONG: row.wrong,
+        Status.NO_ANSWER: row.no_answer,
+        Status.TRUNCATED: row.truncated,
+        Status.LOST: row.lost,
+        None: row.unasked,
+    }
+    statuses = tuple(status for status, number in ended.items() for _ in range(number))
+    return decide(wanted.spec, statuses, Past(key=wanted.key, lock=lock))
+
+
+def _plain(
+    wanted: Wanted, lock: Lock | None, row: SeriesRow | None, verdict: Verdict | None, *, holds: bool
+) -> dict[str, object]:
+    return {
+        "spec": wanted.spec.name,
+        "path": str(lock_path(wanted.spec)),
+        "key": wanted.key.key,
+        "holds": holds,
+        "lock": to_plain(lock),
+        "last_run": None if row is None else row.run_id,
+        "verdict": to_plain(verdict),
+    }
+
+
+def _lines(
+    wanted: Wanted, lock: Lock | None, row: SeriesRow | None, verdict: Verdict | None, *, holds: bool
+) -> Iterator[tuple[str, str]]:
+    yield "spec", wanted.spec.name
+    if lock is None:
+        yield "lock", f"none in {lock_path(wanted.spec)}: gatekit thresholds recompute ... --write"
+    else:
+        accept = "" if lock.k_accept is None else f", PASS from {max(lock.k_reject, lock.k_accept)}"
+        yield "lock", f"{lock_path(wanted.spec)}: FAIL below {lock.k_reject} of {lock.n}{accept} ({lock.method})"
+        yield "holds", "yes: its key is that of a run now" if holds else "no: it is that of another series"
+    if row is None:
+        yield "last run", "none of this series"
+    else:
+        yield "last run", f"{row.run_id}, {row.correct} of {row.n}"
+    if verdict is not None:
+        yield "verdict", f"{verdict.outcome.value}: {verdict.reason}"

@@ -1,0 +1,108 @@
+"""The rule of a locked gate: counts that were derived before, reviewed, and hold for one series only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import inf, sqrt
+
+from gatekit.gate.drop_test import CountTest
+from gatekit.gate.exchangeable import Exchangeable
+from gatekit.gate.from_history import FromHistory, healthy_accuracy
+from gatekit.gate.rule import POWER, binding_floor, floor_notes, zone_notes
+from gatekit.gate.wording import short
+from gatekit.records.canonical import Plain
+from gatekit.records.lock import Lock
+from gatekit.records.past import Past
+from gatekit.records.run import Comparability
+from gatekit.records.spec import Gate, Method
+from gatekit.records.verdict import Rule
+from gatekit.stats.exact import exact
+from gatekit.stats.next_count import NextCount, binomial_variance, count_tail, noticed_loss
+
+
+class Fault(StrEnum):
+    """Why a locked gate has no threshold for this run: there is no lock, or it is that of another measurement."""
+
+    NO_LOCK = "no-lock"
+    OTHER_KEY = "lock-other-key"
+    OTHER_N = "lock-other-n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One field of the comparability key: its value under the lock and now; None where it has none."""
+
+    field: str
+    locked: Plain
+    now: Plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockFault:
+    """A locked gate without a lock that holds: what is wrong, and the figures that show it."""
+
+    fault: Fault
+    lock: Lock | None
+    n: int
+    differences: tuple[Difference, ...] = ()
+
+
+def usable_lock(n: int, past: Past) -> Lock | LockFault:
+    """The lock of `past` if it holds for its key and n questions. A key that is not known is another one."""
+    lock = past.lock
+    if lock is None:
+        return LockFault(fault=Fault.NO_LOCK, lock=None, n=n)
+    if lock.n != n:
+        return LockFault(fault=Fault.OTHER_N, lock=lock, n=n)
+    if past.key is None or past.key.key != lock.key:
+        found = key_differences(lock.fields, past.key)
+        return LockFault(fault=Fault.OTHER_KEY, lock=lock, n=n, differences=found)
+    return lock
+
+
+def key_differences(locked: Mapping[str, Plain], key: Comparability | None) -> tuple[Difference, ...]:
+    """The fields that differ, by name; none where the key is not known."""
+    if key is None:
+        return ()
+    names = sorted(name for name in locked.keys() | key.fields.keys() if locked.get(name) != key.fields.get(name))
+    return tuple(Difference(field=name, locked=locked.get(name), now=key.fields.get(name)) for name in names)
+
+
+def from_lock(gate: Gate, lock: Lock, history: Exchangeable) -> FromHistory:
+    """The rule of a lock: FAIL below its k_reject, or below gate.floor, which binds beside it.
+
+    The p-value of a count is that of the next count which the lock predicts, about normal or Student's t.
+    """
+    predicted = predicted_by(lock)
+    n, mean = lock.n, exact(lock.mean)
+    k_reject = max(lock.k_reject, binding_floor(gate, n))
+    loss = noticed_loss(predicted, k_reject, POWER)
+    rule = Rule(
+        method=Method.LOCKED.value,
+        n=n,
+        k_reject=k_reject,
+        k_accept=lock.k_accept,
+        reference_accuracy=lock.mean / n,
+        alpha=lock.alpha,
+        realised_alpha=count_tail(predicted, k_reject - 1),
+        sigmas=float(mean - k_reject) / sqrt(binomial_variance(mean, n)),
+        noticed_drop=None if loss is None else loss / n,
+        power=POWER,
+        notes=(*zone_notes(k_reject, lock.k_accept), *floor_notes(gate, n), *history.notes),
+        why=f"the lock of {lock.spec} ({lock.method}; {lock.why}), inputs {short(lock.inputs)}",
+        used=lock.used,
+        excluded=lock.excluded,
+        phi=lock.phi,
+        df=lock.df,
+        psi=lock.psi,
+    )
+    test = CountTest(k_reject=lock.k_reject, tail=lambda count: count_tail(predicted, count))
+    return FromHistory(rule=rule, test=test, predicted=predicted, guarded=healthy_accuracy(Fraction(mean), n))
+
+
+def predicted_by(lock: Lock) -> NextCount:
+    """The next count as the lock predicts it."""
+    return NextCount(mean=lock.mean, sd=lock.sd, df=inf if lock.df is None else lock.df)

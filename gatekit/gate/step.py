@@ -1,0 +1,79 @@
+"""One line of a derivation, and the lines that every rule has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gatekit.gate.wording import bare_percent
+from gatekit.records.answers import Counts
+from gatekit.records.spec import Gate
+from gatekit.records.verdict import Outcome, Rule
+from gatekit.stats.exact import exact
+
+_MOST_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of a derivation: what it is about, and the sentence or formula."""
+
+    label: str
+    text: str
+
+
+def named(rule: Rule) -> Step:
+    """The rule, and why it was chosen."""
+    return Step(label="rule", text=f"{rule.method}: {rule.why}" if rule.why else rule.method)
+
+
+def alpha_step(gate: Gate, alpha: float) -> Step:
+    """The false-alarm rate, and what it comes from."""
+    if gate.alpha is None and gate.sigmas is not None:
+        return Step(label="alpha", text=f"P(Z < -{gate.sigmas:g}) = {alpha:.3g}, the normal tail")
+    if gate.alpha is not None or gate.budget is None:
+        return Step(label="alpha", text=f"{alpha:.3g}, as stated")
+    nights, gates = gate.budget.nights, gate.budget.gates
+    over = "1 gate" if gates == 1 else f"{gates} gates"
+    text = f"1 - (1 - 1/{nights})^(1/{gates}) = {alpha:.3g}: one false alarm in {nights} nights over {over}"
+    return Step(label="alpha", text=text)
+
+
+def floor_step(floor: int, k_reject: int, n: int) -> Step:
+    """What gate.floor asks for beside the rule's own count."""
+    text = f"gate.floor asks for {floor} of {n} beside it, the larger count binds: {max(floor, k_reject)}"
+    return Step(label="floor", text=text)
+
+
+def seen_step(counts: Counts) -> Step:
+    """How the questions ended."""
+    names = ("correct", "wrong", "no_answer", "truncated", "lost", "unasked")
+    shown = [name for name in names if getattr(counts, name) or name in ("correct", "wrong")]
+    parts = " + ".join(f"{getattr(counts, name)} {name.replace('_', ' ')}" for name in shown)
+    return Step(label="seen", text=f"{parts} = {counts.n}")
+
+
+def count_steps(gate: Gate, counts: Counts, worst: Outcome, best: Outcome) -> Iterator[Step]:
+    """The counts, the outcomes with every missing answer wrong (`worst`) and right, and the limits in reach."""
+    yield seen_step(counts)
+    missing = counts.lost + counts.unasked
+    if missing:
+        low, high = f"{counts.correct}, {worst.value}", f"{counts.correct + missing}, {best.value}"
+        yield Step(label="two-sided", text=f"all {missing} missing answers wrong: {low}; all right: {high}")
+    else:
+        yield Step(label="two-sided", text="no answer is missing: one count, one verdict")
+    for name, limit in (("lost", gate.max_lost_share), ("truncated", gate.max_truncated_share)):
+        number = getattr(counts, name)
+        if number:
+            yield Step(label=name, text=_limit(number, counts.n, limit))
+
+
+def _limit(number: int, n: int, share: float) -> str:
+    relation = "over" if number > exact(share) * n else "within"
+    return f"{number} of {n} ({bare_percent(number / n)}), {relation} the limit of {bare_percent(share)}"
+
+
+def some(texts: Sequence[str], between: str) -> str:
+    """The first dozen texts, and how many more there are."""
+    more = len(texts) - _MOST_SHOWN
+    return between.join(texts[:_MOST_SHOWN]) + (f"{between}... ({more} more)" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""The revisions, oldest first. Each holds its tables as they were then: none reads today's definitions."""

@@ -1,0 +1,265 @@
+"""Thresholds as history gives them, against the locks that are in force: for a terminal, a pull request, programs."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gatekit.gate.wording import percent, points
+from gatekit.records.canonical import to_plain
+from gatekit.records.lock import Lock, Prior
+from gatekit.report.escape import code_block, code_span, escape_terminal
+
+_WIDTH = 120
+_LABEL_WIDTH = 14
+_TEXT_CHARACTERS = 600
+_CELL_CHARACTERS = 80
+_COMMENT_CHARACTERS = 60_000  # GitHub takes 65,536
+
+Line = tuple[str, str]
+
+
+class State(StrEnum):
+    """What is to be said of the lock of a series, given what its history says today."""
+
+    CURRENT = "current"
+    STALE = "stale"
+    MISSING = "missing"
+    OTHER_KEY = "other-key"
+    BROKEN = "broken"
+    SHORT = "too-short"
+    SHORT_WITH_LOCK = "lock-without-history"
+    RETIRED = "retired"
+
+
+_WORDS: Mapping[State, str] = {
+    State.CURRENT: "the lock is current",
+    State.STALE: "the lock is stale",
+    State.MISSING: "no lock yet",
+    State.OTHER_KEY: "the lock is that of another series",
+    State.BROKEN: "the lock cannot be used",
+    State.SHORT: "too little history",
+    State.SHORT_WITH_LOCK: "the lock has too little history behind it",
+    State.RETIRED: "the spec has moved to another series",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """The lock that follows from a series now, and the one in its place.
+
+    `lock` is None where the history is too short, which `shortage` says then in a sentence; `changes` names what
+    distinguishes runs that do not compare. `realised_alpha` is the false-alarm rate of the count itself under the
+    prediction. `old` is the lock in place as far as it can be read, `old_text` and `new_text` the two files, and
+    `remark` what is wrong with the old one. `is_written` says that the new one has taken its place, `refusal` why not.
+    `command` derives and writes it.
+    """
+
+    spec: str
+    path: str
+    key: str
+    state: State
+    lock: Lock | None
+    realised_alpha: float | None = None
+    shortage: str = ""
+    excluded: Mapping[str, int]
+    changes: tuple[str, ...] = ()
+    old: Lock | None = None
+    old_text: str = ""
+    new_text: str = ""
+    remark: str = ""
+    is_written: bool = False
+    refusal: str = ""
+    command: str
+
+
+def threshold_text(found: Threshold) -> str:
+    """One series: what its history says, and how that differs from the lock in place."""
+    lines = [_safe(f"{found.spec}: {headline(found)}")]
+    for label, text in _facts(found):
+        lines += _wrapped(label, text)
+    lines += [f"  {escape_terminal(line, _WIDTH - 2)}" for line in diff(found)]
+    return "\n".join(lines) + "\n"
+
+
+def check_line(found: Threshold) -> str:
+    """One line: the spec, what is to be said of its lock, and the command that mends it."""
+    mend = "" if found.state in _IN_ORDER else f"; {_next(found)}"
+    return escape_terminal(f"{outcome(found)}: {found.spec}: {headline(found)}{mend}", _TEXT_CHARACTERS)
+
+
+_IN_ORDER = (State.CURRENT, State.SHORT, State.RETIRED)
+
+
+def outcome(found: Threshold) -> str:
+    """One word for a list: what was done with the new lock, else how the one in place stands."""
+    if found.is_written:
+        return "written"
+    return "refused" if found.refusal else found.state.value
+
+
+def headline(found: Threshold) -> str:
+    """What is to be said of the lock, in a few words with the counts."""
+    words = found.refusal or _WORDS[found.state]
+    if found.is_written:
+        words = "the lock was written"
+    if found.remark and not found.is_written:
+        words = f"{words} ({found.remark})"
+    if found.lock is None:
+        return f"{words}: {found.shortage}"
+    counts = _counts(found.lock)
+    is_moved = found.old is not None and found.old.n == found.lock.n and _counts(found.old) != counts
+    was = f", the lock says {_counts(found.old)}" if found.old is not None and is_moved else ""
+    return f"{words}: {counts} of {found.lock.n}{was}"
+
+
+def diff(found: Threshold) -> list[str]:
+    """The lock in place against the one that follows, unified, only the lines that differ; none where none do."""
+    if found.lock is None or found.old_text == found.new_text:
+        return []
+    old, new = found.old_text.splitlines(), found.new_text.splitlines()
+    source = found.path if old else "/dev/null"
+    lines = difflib.unified_diff(old, new, source, found.path, n=0, lineterm="")
+    return [line for line in lines if not line.startswith("@@")]
+
+
+def thresholds_markdown(found: Sequence[Threshold], problems: Sequence[str]) -> str:
+    """A comment for a pull request: one row per series, then what changes in each lock.
+
+    Nothing in it that comes from elsewhere is more than code. Diffs that no longer fit into a comment are left out.
+    """
+    head = "| spec | rule | runs | FAIL below | PASS from | alpha | notices | lock |"
+    lines = ["### Thresholds from history", "", head, "|---" * 8 + "|", *map(_row, found), ""]
+    lines += [f"- {code_span(problem, _TEXT_CHARACTERS)}" for problem in problems]
+    for one in found:
+        details = _details(one)
+        if sum(map(len, lines)) + sum(map(len, details)) > _COMMENT_CHARACTERS:
+            lines += ["", "Further changes do not fit into this comment."]
+            break
+        lines += details
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def thresholds_plain(found: Threshold) -> dict[str, Any]:
+    """One series as plain data, for `--json`."""
+    left_out = ("old_text", "new_text")
+    plain = {key: value for key, value in to_plain(found).items() if key not in left_out}
+    return {**plain, "says": headline(found), "diff": diff(found)}
+
+
+def summary_line(outcomes: Mapping[str, int]) -> str:
+    """How many series came to what, most first.
+
+    >>> summary_line({"too-short": 1, "current": 3})
+    '4 series: 3 current, 1 too-short'
+    """
+    return f"{sum(outcomes.values())} series: {_ranked(outcomes)}"
+
+
+def _facts(found: Threshold) -> Iterator[Line]:
+    lock = found.lock
+    if lock is not None:
+        yield "rule", f"{lock.method}; {lock.why}"
+        yield "false alarms", _alpha(found, lock)
+        if lock.noticed_drop is not None:
+            yield "notices", f"a drop of {points(lock.noticed_drop)} or more, in nine runs of ten"
+        yield "spread", _spread(lock)
+        yield "prior", _prior(lock.prior)
+        yield "runs", _used(lock.used)
+    if found.excluded:
+        yield "left out", _ranked(found.excluded)
+    for change in found.changes:
+        yield "other series", change
+    yield "key", found.key
+    yield "lock", found.path + (f", looser because: {lock.looser_because}" if lock and lock.looser_because else "")
+    if found.state not in _IN_ORDER and not found.is_written:
+        yield "next", _next(found)
+
+
+def _next(found: Threshold) -> str:
+    return (
+        found.command
+        if found.lock is not None
+        else f"run it with gate=auto until there is enough, then {found.command}"
+    )
+
+
+def _counts(lock: Lock) -> str:
+    k_pass = max(lock.k_reject, lock.k_accept or 0)
+    return f"FAIL below {lock.k_reject}" + (f", PASS from {k_pass}" if k_pass > lock.k_reject else "")
+
+
+def _alpha(found: Threshold, lock: Lock) -> str:
+    realised = "" if found.realised_alpha is None else f"; {percent(found.realised_alpha)} at this count"
+    return f"at most {percent(lock.alpha)} of runs of an unchanged model{realised}"
+
+
+def _spread(lock: Lock) -> str:
+    values = (("phi", lock.phi, ".3f"), ("psi", lock.psi, ".2f"), ("degrees of freedom", lock.df, ".1f"))
+    known = [f"{name} {value:{form}}" for name, value, form in values if value is not None]
+    return f"{lock.mean:.1f} right expected, sd {lock.sd:.2f}" + "".join(f", {part}" for part in known)
+
+
+def _prior(prior: Prior) -> str:
+    source = f"pooled over {prior.series} series" if prior.series else "the gate's own"
+    return (
+        f"phi {prior.phi0:.3g} on {prior.nu0:.3g}, psi {prior.psi0:.3g} on {prior.nu_psi:.3g} "
+        f"degrees of freedom, {source}"
+    )
+
+
+def _used(used: Sequence[str]) -> str:
+    if len(used) < 2:
+        return f"1 used: {used[0]}" if used else "none"
+    return f"{len(used)} used, each of another build: {used[0]} to {used[-1]}"
+
+
+def _ranked(numbers: Mapping[str, int]) -> str:
+    ranked = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{number} {why}" for why, number in ranked)
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    indent = " " * (_LABEL_WIDTH + 2)
+    first = f"  {label:<{_LABEL_WIDTH}}"
+    return textwrap.wrap(
+        _safe(text),
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
+
+
+def _safe(text: str) -> str:
+    return escape_terminal(text, _TEXT_CHARACTERS)
+
+
+def _row(found: Threshold) -> str:
+    lock = found.lock
+    cells = [found.spec, "", "0", "", "", "", "", outcome(found)]
+    if lock is not None:
+        k_pass = max(lock.k_reject, lock.k_accept or 0)
+        notices = "no drop" if lock.noticed_drop is None else points(lock.noticed_drop)
+        numbers = [f"{lock.k_reject} of {lock.n}", str(k_pass), f"{lock.alpha:.3g}", notices]
+        cells = [found.spec, lock.method, str(len(lock.used)), *numbers, outcome(found)]
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    return code_span(text, _CELL_CHARACTERS).replace("|", "\\|") if text else ""
+
+
+def _details(found: Threshold) -> list[str]:
+    changed = diff(found)
+    facts = [f"- {code_span(change, _TEXT_CHARACTERS)}" for change in found.changes]
+    if not changed and not facts and found.state in (State.CURRENT, State.RETIRED):
+        return []
+    lines = ["", f"**{code_span(found.spec, _CELL_CHARACTERS)}** {code_span(headline(found), _TEXT_CHARACTERS)}", ""]
+    if found.excluded:
+        facts = [f"- left out: {code_span(_ranked(found.excluded), _TEXT_CHARACTERS)}", *facts]
+    return [*lines, *facts, *(["", *code_block(changed, "diff")] if changed else [])]

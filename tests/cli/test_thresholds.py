@@ -1,0 +1,362 @@
+"""`gatekit thresholds`: locks from real histories, written, checked, refused, and used by a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import Ran, environment, gatekit, here
+from nights import Night, run_nights, series
+
+ASKED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
+LOCK = Path("conf/thresholds/simulated-cpu-sim.lock.yaml")
+NIGHTS = series("night", 0.95, 4, first="2026-08-30", step=0.003)
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with four healthy nights of different builds, from 30 August to 2 September 2026."""
+    folder = tmp_path_factory.mktemp("healthy")
+    run_nights(folder, NIGHTS, *ASKED)
+    return folder
+
+
+@pytest.fixture
+def folder(healthy: Path, tmp_path: Path) -> Path:
+    """A copy of that folder for one test."""
+    return Path(shutil.copytree(healthy, tmp_path / "work"))
+
+
+def recompute(folder: Path, *more: str, asked: tuple[str, ...] = ASKED) -> Ran:
+    """`gatekit thresholds recompute` of the default spec, in this process."""
+    return here(folder, "thresholds", "recompute", *asked, *more)
+
+
+def lowered(folder: Path, k_reject: int) -> None:
+    """Put a genuine lock in place that fails below `k_reject`."""
+    from dataclasses import replace
+
+    from gatekit.spec.locks import look, write_lock
+
+    lock = look(folder / LOCK, "simulated-cpu-sim", "").lock
+    assert lock is not None
+    write_lock(folder / LOCK, replace(lock, k_reject=k_reject))
+
+
+def test_recompute_shows_and_writes_nothing(folder: Path) -> None:
+    """Without --write the rule, the runs, the counts and the whole diff are printed, and no file is made."""
+    ran = recompute(folder)
+    assert ran.code == 0
+    for said in (
+        "simulated-cpu-sim: no lock yet: FAIL below",
+        "exact_conditional; auto: answers per question of 4 distinct builds",
+        "at most 0.274 % of runs",
+        "4 used, each of another build: night-00 to night-03",
+        "+k_reject: ",
+        '+  - "night-03"',
+        "next          gatekit thresholds recompute gate=auto task.n=100 engine.dispersion=0.5 --write",
+    ):
+        assert said in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 120
+    assert not (folder / "conf").exists()
+
+
+def test_a_written_lock_is_current_until_history_moves(folder: Path) -> None:
+    """--write makes it, --check finds it current; repeated it is byte-identical; one more build makes it stale."""
+    assert recompute(folder, "--write").code == 0
+    first = (folder / LOCK).read_bytes()
+    assert (folder / LOCK).stat().st_mode & 0o777 == 0o644
+    assert recompute(folder, "--check").code == 0
+    (folder / LOCK).unlink()
+    assert recompute(folder, "--write").code == 0
+    assert (folder / LOCK).read_bytes() == first
+    again = recompute(folder, "--write")
+    assert (again.code, "the lock is current" in again.out, "+" in again.out) == (0, True, False)
+    run_nights(folder, [Night("later", 0.9512, 9, "2026-09-03")], *ASKED)
+    stale = recompute(folder, "--check")
+    assert stale.code == 2
+    assert stale.out.splitlines()[0].startswith("stale: simulated-cpu-sim: the lock is stale: FAIL below")
+    assert "gatekit thresholds recompute gate=auto task.n=100 engine.dispersion=0.5 --write" in stale.out
+    assert (folder / LOCK).read_bytes() == first, "a check writes nothing"
+    changed = recompute(folder)
+    assert '+  - "later"' in changed.out
+    assert '"night-01"' not in changed.out, "lines that do not change are not shown"
+
+
+def test_a_missing_lock_fails_the_check(folder: Path) -> None:
+    """A lock that could be derived and is not there exits 2; a series without history and lock is in order."""
+    missing = recompute(folder, "--check")
+    assert (missing.code, missing.out.startswith("missing: simulated-cpu-sim: no lock yet")) == (2, True)
+    short = recompute(folder, "--check", asked=("task.n=101",))
+    assert (short.code, "0 comparable runs, need 1" in short.out) == (0, True)
+
+
+def test_the_lock_of_another_key_fails_the_check(folder: Path) -> None:
+    """A lock that was derived under other settings is named with the field that changed."""
+    assert recompute(folder, "--write").code == 0
+    run_nights(folder, [Night("other", 0.95, 1, "2026-09-04")], "task.n=100", "gate=auto", "protocol.max_tokens=300")
+    other = recompute(folder, "--check", asked=("protocol.max_tokens=300", *ASKED))
+    assert other.code == 2
+    assert (
+        "other-key: simulated-cpu-sim: the lock is that of another series (protocol.max_tokens: 256 -> 300)"
+        in other.out
+    )
+    assert recompute(folder, "--write", asked=("protocol.max_tokens=300", *ASKED)).code == 0
+    assert recompute(folder, "--check", asked=("protocol.max_tokens=300", *ASKED)).code == 0
+
+
+def test_an_unreadable_history_exits_3(folder: Path) -> None:
+    """A history that is no database is INFRA, said in one line, whatever the locks are."""
+    (folder / ".gatekit" / "index.sqlite").write_bytes(b"not a database at all, but long enough to be read as one")
+    ran = recompute(folder, "--check")
+    assert (ran.code, ran.out) == (3, "")
+    assert len(ran.err.splitlines()) == 1
+    every = gatekit(folder, "thresholds", "recompute", "--check")
+    assert every.code == 3
+    assert "is not a database" in every.err
+
+
+def test_a_lock_whose_history_went_away_exits_4(folder: Path) -> None:
+    """After a rebaseline the norm is empty: the lock has nothing behind it, --check exits 4, nothing is rewritten."""
+    assert recompute(folder, "--write").code == 0
+    before = (folder / LOCK).read_bytes()
+    told = here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "new kernels")
+    assert told.code == 0, told.err
+    assert "starts anew behind run night-03" in told.out
+    ran = recompute(folder, "--check")
+    assert ran.code == 4
+    assert ran.out.startswith("lock-without-history: simulated-cpu-sim")
+    short = recompute(folder, "--write")
+    assert short.code == 4
+    assert "0 comparable runs, need 1" in short.out
+    assert "4 before the rebaseline" in short.out
+    assert (folder / LOCK).read_bytes() == before
+    run_nights(folder, [Night("after", 0.9512, 9, "2026-09-03")], *ASKED)
+    assert "1 used: after" in recompute(folder).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("rebaseline", "task.n=100"), "a rebaseline needs --reason TEXT"),
+        (("rebaseline", "task.n=100", "--reason", " "), "the reason is empty"),
+        (("rebaseline", "--reason", "x"), "name the series"),
+        (("rebaseline", "--key", "sha256:none", "--reason", "x"), "no run under key sha256:none"),
+        (("recompute", "--write", "--check"), "exclude each other"),
+        (("recompute", "--write", "--allow-looser"), "--allow-looser needs --reason TEXT"),
+        (("recompute", "--allow-looser", "--reason", "x"), "--allow-looser belongs to --write"),
+        (("recompute", "--write", "--reason", "x"), "--reason belongs to --allow-looser"),
+        (("recompute", "--as-of", "yesterday"), "neither a date nor a moment"),
+        (("recompute", "--all-series", "task.n=3"), "takes no overrides"),
+        (("recompute", "--all-series", "--dir", "nowhere"), "no series in"),
+        (("recompute", "model=nothing"), "no such model"),
+        (("show",), "name the spec"),
+        (("forget",), "which of recompute, rebaseline and show?"),
+    ],
+)
+def test_wrong_input_exits_2(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    """What cannot be meant is refused in one line, and nothing is made."""
+    ran = here(tmp_path, "thresholds", *arguments)
+    assert (ran.code, says in ran.err) == (2, True), ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_looser_lock_needs_a_reason(folder: Path) -> None:
+    """A lock that is easier to pass exits 2 with both counts and stays unwritten, until it is allowed with a reason."""
+    assert recompute(folder, "--write").code == 0
+    derived = next(line for line in (folder / LOCK).read_text().splitlines() if line.startswith("k_reject"))
+    lowered(folder, 99)
+    before = (folder / LOCK).read_bytes()
+    ran = recompute(folder, "--write")
+    assert ran.code == 2
+    count = derived.removeprefix("k_reject: ")
+    assert f"simulated-cpu-sim: not written: it would be looser, FAIL below {count} instead of FAIL below 99" in ran.out
+    assert (folder / LOCK).read_bytes() == before
+    allowed = recompute(folder, "--write", "--allow-looser", "--reason", "the old one was made by hand")
+    assert allowed.code == 0
+    text = (folder / LOCK).read_text()
+    assert derived in text
+    assert 'looser_because: "the old one was made by hand"' in text
+    assert recompute(folder, "--check").code == 0
+    assert recompute(folder, "--write").code == 0
+    assert (folder / LOCK).read_text() == text, "the reason is kept as long as the counts are"
+
+
+def test_a_stricter_lock_needs_none(folder: Path) -> None:
+    """A lock that is harder to pass than the one in place is written without a word."""
+    assert recompute(folder, "--write").code == 0
+    lowered(folder, 10)
+    assert recompute(folder, "--write").code == 0
+    assert "k_reject: 10\n" not in (folder / LOCK).read_text()
+
+
+def test_as_of_is_what_was_known_then(folder: Path) -> None:
+    """--as-of leaves out what came later: the lock is that of the two nights of August, for a date and a moment."""
+    ran = recompute(folder, "--as-of", "2026-08-31", "--json")
+    (found,) = ran.data["thresholds"]
+    assert found["lock"]["used"] == ["night-00", "night-01"]
+    assert found["lock"]["as_of"] == "2026-08-31"
+    assert found["command"].endswith("--as-of 2026-08-31 --write")
+    moment = recompute(folder, "--as-of", "2026-08-31T05:00:00+02:00", "--json").data["thresholds"][0]["lock"]
+    assert (moment["used"], moment["as_of"]) == (["night-00", "night-01"], "2026-08-31T03:00:00")
+    assert moment["k_reject"] == found["lock"]["k_reject"]
+    before = recompute(folder, "--as-of", "2026-08-29")
+    assert (before.code, "0 comparable runs, need 1" in before.out) == (4, True)
+
+
+def test_a_run_uses_its_lock(folder: Path) -> None:
+    """With gate=locked the count of the lock decides; an edited lock stops the run before it starts, with exit 2."""
+    assert recompute(folder, "--write").code == 0
+    run = ("gate=locked", "task.n=100", "engine.latency={}", "--json")
+    passed = gatekit(folder, *run, "engine.accuracy=0.951")
+    assert (passed.code, passed.data["rule"]["method"]) == (0, "locked"), passed.err
+    failed = gatekit(folder, *run, "engine.accuracy=0.5", "--run-id", "bad")
+    assert (failed.code, failed.data["verdict"]) == (1, "FAIL")
+    shown = here(folder, "thresholds", "show", "task.n=100")
+    assert shown.code == 0
+    assert "holds     yes" in shown.out
+    assert "verdict   FAIL" in shown.out
+    text = (folder / LOCK).read_text()
+    (folder / LOCK).write_text(text.replace("mean: ", "mean: 1"))
+    refused = gatekit(folder, *run, "--run-id", "refused")
+    assert refused.code == 2
+    assert f"{LOCK}:" in refused.err
+    assert "gatekit thresholds recompute model=simulated hw=cpu engine=sim --write" in refused.err
+    assert not (folder / ".gatekit" / "runs" / "refused").exists()
+    assert "digest does not match" in recompute(folder, "--check").out
+    assert recompute(folder, "--check").code == 2
+    assert recompute(folder, "--write").code == 0
+    assert recompute(folder, "--check").code == 0
+
+
+def test_an_edited_lock_is_no_way_around_the_reason(folder: Path) -> None:
+    """A lock that was made stricter by hand is not silently replaced by a looser one."""
+    assert recompute(folder, "--write").code == 0
+    text = (folder / LOCK).read_text()
+    line = next(line for line in text.splitlines() if line.startswith("k_reject"))
+    (folder / LOCK).write_text(text.replace(line, "k_reject: 100"))
+    ran = recompute(folder, "--write")
+    assert (ran.code, "instead of FAIL below 100" in ran.out) == (2, True)
+
+
+def test_a_broken_lock_is_made_anew_and_a_newer_one_is_left(folder: Path) -> None:
+    """What is no lock is replaced by --write; what a newer gatekit wrote is never overwritten."""
+    (folder / LOCK).parent.mkdir(parents=True)
+    (folder / LOCK).write_bytes(b"\xff\x00 nonsense")
+    check = recompute(folder, "--check")
+    assert (check.code, check.out.startswith("broken: simulated-cpu-sim")) == (2, True)
+    assert recompute(folder, "--write").code == 0
+    newer = (folder / LOCK).read_text().replace("format: 1", "format: 9")
+    (folder / LOCK).write_text(newer)
+    ran = recompute(folder, "--write")
+    assert (ran.code, "a newer gatekit made the lock" in ran.out) == (2, True)
+    assert (folder / LOCK).read_text() == newer
+    (folder / LOCK).unlink()
+    (folder / LOCK).mkdir()
+    blocked = recompute(folder, "--write")
+    assert (blocked.code, "cannot write" in blocked.err) == (3, True)
+
+
+def test_two_writers_at_once_leave_one_whole_lock(folder: Path) -> None:
+    """Several --write at the same time all end well, and the lock is that of one alone."""
+    command = [sys.executable, "-m", "gatekit", "thresholds", "recompute", *ASKED, "--write"]
+    started = [
+        subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    assert [(process.wait(120), process.communicate()[1]) for process in started] == [(0, b"")] * 3
+    written = (folder / LOCK).read_bytes()
+    assert sorted(path.name for path in (folder / LOCK).parent.iterdir()) == [LOCK.name]
+    (folder / LOCK).unlink()
+    recompute(folder, "--write")
+    assert (folder / LOCK).read_bytes() == written
+
+
+def test_two_specs_pool_their_spread(folder: Path) -> None:
+    """Two series of a history give two locks in one go, with a prior from both; --no-pool keeps each gate's own."""
+    run_nights(
+        folder, series("other", 0.9, 3, first="2026-09-05", step=0.01), *ASKED, "task.n=80", "gate.observed=null"
+    )
+    ran = here(folder, "thresholds", "recompute", "--all-series", "--json")
+    states = {found["lock"]["n"]: found["state"] for found in ran.data["thresholds"]}
+    assert states == {80: "missing", 100: "retired"}, "the older key of the spec is not its lock any more"
+    assert {found["lock"]["prior"]["series"] for found in ran.data["thresholds"]} == {2}
+    own = here(folder, "thresholds", "recompute", "--all-series", "--no-pool", "--json").data["thresholds"]
+    assert {found["lock"]["prior"]["series"] for found in own} == {0}
+    assert here(folder, "thresholds", "recompute", "--all-series", "--write").code == 0
+    assert "n: 80\n" in (folder / LOCK).read_text()
+    assert here(folder, "thresholds", "recompute", "--all-series", "--check").code == 0
+
+
+@pytest.mark.parametrize(("name", "file"), [("odd one", "odd%20one-cpu-sim"), (".odd", "%2Eodd-cpu-sim")])
+def test_an_odd_spec_name_has_a_lock_of_its_own(folder: Path, name: str, file: str) -> None:
+    """Whatever a model file is called, its lock is one visible file in the folder, is found again, and is used."""
+    models = folder / "team" / "model"
+    models.mkdir(parents=True)
+    (models / f"{name}.yaml").write_text(
+        "defaults:\n  - override /engine: sim\n  - override /task: gsm8k_synth\n"
+        "  - override /protocol: completions_5shot\n  - override /gate: auto\n"
+        "model: {name: simulated, server_args: {}, server_env: {}}\n"
+    )
+    asked = (f"model={name}", "task.n=100", "--config-dir", "team")
+    ran = recompute(folder, "--write", asked=asked)
+    assert ran.code == 0, ran.err
+    (path,) = (folder / LOCK).parent.iterdir()
+    assert path.name == f"{file}.lock.yaml"
+    assert recompute(folder, "--check", asked=asked).code == 0
+    used = gatekit(folder, *asked, "gate=locked", "engine.latency={}", "--json")
+    assert (used.code, used.data["rule"]["method"]) == (0, "locked"), used.err
+
+
+def test_every_model_of_conf_without_a_dataset(tmp_path: Path) -> None:
+    """The default selection needs neither GSM8K nor a network: every model is told of, and exits 4 without history."""
+    ran = gatekit(tmp_path, "thresholds", "recompute", extra={"GATEKIT_CACHE_DIR": str(tmp_path / "empty")})
+    assert ran.code == 4, ran.err
+    assert "6 series: 6 too-short" in ran.out
+    assert "laguna_int4-b200-vllm: too little history: 0 comparable runs, need 1" in ran.out
+    assert not (tmp_path / "empty").exists()
+    checked = here(tmp_path, "thresholds", "recompute", "--check")
+    assert checked.code == 0
+
+
+def test_markdown_is_a_comment_for_a_pull_request(folder: Path) -> None:
+    """--format markdown prints one table and the diff; nothing else goes to stdout."""
+    ran = recompute(folder, "--format", "markdown")
+    assert ran.code == 0
+    assert ran.out.startswith("### Thresholds from history\n")
+    assert "| `simulated-cpu-sim` | `exact_conditional` | `4` |" in ran.out
+    assert "```diff\n--- /dev/null\n" in ran.out
+
+
+def test_json_names_every_number(folder: Path) -> None:
+    """--json is one document with the lock, the state, the command and the exit code."""
+    ran = recompute(folder, "--json", "--check")
+    assert ran.data["exit_code"] == ran.code == 2
+    (found,) = ran.data["thresholds"]
+    assert found["state"] == "missing"
+    assert found["lock"]["alpha"] == pytest.approx(1 / 365)
+    assert 0 < found["realised_alpha"] <= found["lock"]["alpha"]
+    assert found["diff"][0] == "--- /dev/null"
+
+
+def test_a_rebaseline_by_key(folder: Path) -> None:
+    """A series is rebaselined by its key alone, and the act is a file with its reason."""
+    key = recompute(folder, "--json").data["thresholds"][0]["key"]
+    assert here(folder, "thresholds", "rebaseline", "--key", key, "--reason", "why not").code == 0
+    (act,) = (folder / ".gatekit" / "acts").iterdir()
+    plain = json.loads(act.read_text())
+    assert (plain["kind"], plain["target"], plain["reason"]) == ("rebaseline", key, "why not")
+    assert recompute(folder).code == 4
+
+
+def test_show_without_a_lock_says_so(folder: Path) -> None:
+    """Without a lock `show` exits 4 and names the last run of the series."""
+    ran = here(folder, "thresholds", "show", "task.n=100")
+    assert ran.code == 4
+    assert "none in conf/thresholds" in ran.out
+    assert "night-03" in ran.out

@@ -1,0 +1,157 @@
+"""`gatekit thresholds recompute --all-series`: many series, from the index alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from command_line import gatekit, here
+from gatekit.history import index
+from gatekit.history.place import Place
+from gatekit.history.run_row import NewRow, packed
+from gatekit.records.canonical import Plain, digest, to_plain
+from gatekit.records.verdict import Outcome
+from gatekit.resources import conf_dir
+from gatekit.spec.resolve import resolve
+
+N = 60
+AUTO = to_plain(resolve(["gate=auto"], dirs=(conf_dir(),)).gate)
+
+
+def row(model: str, night: int, gate: Plain = AUTO, **fields: Plain) -> NewRow:
+    """One night of a model, right on nine questions of ten, under the key of these fields."""
+    source = Random(f"{model} {night}")
+    answers = [source.random() < 0.9 for _ in range(N)]
+    correct = sum(answers)
+    key_fields = {"n": N, "model": model, **fields}
+    return NewRow(
+        run_id=f"{model}-{digest(key_fields)[7:11]}-{night}",
+        digest=digest([model, night, key_fields]),
+        previous=None,
+        supersedes=None,
+        comparability_key=digest(key_fields),
+        gate=None if gate is None else digest(gate),
+        spec_name=f"{model}-b200-vllm",
+        model=model,
+        hw="b200",
+        engine="vllm",
+        build=f"build-{night}",
+        protocol="chat",
+        dataset="gsm8k",
+        n=N,
+        correct=correct,
+        wrong=N - correct,
+        no_answer=0,
+        truncated=0,
+        lost=0,
+        unasked=0,
+        measured=True,
+        outcome=Outcome.PASS,
+        reason_code="at-or-above-threshold",
+        simulated=False,
+        started_at=f"2026-09-{night + 1:02d}T00:00:00Z",
+        finished_at=f"2026-09-{night + 1:02d}T01:00:00Z",
+        path=f"runs/{model}-{night}/record.json",
+        right=packed(answers),
+        key_fields=json.dumps(key_fields, sort_keys=True),
+        gate_section=None if gate is None else json.dumps(gate, sort_keys=True),
+    )
+
+
+def fill(folder: Path, rows: Iterator[NewRow] | list[NewRow]) -> None:
+    """Put rows into the history of a folder."""
+    place = Place(dir=folder / ".gatekit")
+    index.prepare(place)
+    assert not index.add_many(place, rows).problems
+
+
+def gate_with(**changed: Plain) -> Mapping[str, Plain]:
+    """The section of the auto gate, changed."""
+    return {**AUTO, **changed}
+
+
+@pytest.mark.slow
+def test_many_series_in_two_processes(tmp_path: Path) -> None:
+    """A thousand series pool one prior, each gets its lock, in the order of their keys; again it is the same."""
+    fill(tmp_path, [row(f"m{number}", night) for number in range(1000) for night in range(3)])
+    ran = gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--json")
+    found = ran.data["thresholds"]
+    assert (ran.code, len(found)) == (0, 1000), ran.err
+    assert [one["key"] for one in found] == sorted(one["key"] for one in found)
+    assert {one["lock"]["prior"]["series"] for one in found} == {1000}
+    assert gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--json").out == ran.out
+    assert gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--write").code == 0
+    check = gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--check")
+    assert (check.code, check.out.splitlines()[-1]) == (0, "1000 series: 1000 current")
+
+
+def test_a_hundred_series_in_one_process(tmp_path: Path) -> None:
+    """Series of a small history pool one prior, are written and found current, and an unreadable one is INFRA."""
+    fill(tmp_path, [row(f"m{number}", night) for number in range(100) for night in range(3)])
+    ran = here(tmp_path, "thresholds", "recompute", "--all-series", "--write", "--json")
+    assert (ran.code, len(ran.data["thresholds"])) == (0, 100), ran.err
+    assert {one["lock"]["prior"]["series"] for one in ran.data["thresholds"]} == {100}
+    check = here(tmp_path, "thresholds", "recompute", "--all-series", "--check")
+    assert (check.code, check.out.splitlines()[-1]) == (0, "100 series: 100 current")
+    (tmp_path / ".gatekit" / "index.sqlite").write_bytes(b"no database, but long enough to be looked at as one would")
+    broken = here(tmp_path, "thresholds", "recompute", "--all-series", "--check")
+    assert (broken.code, broken.out, "is not a database" in broken.err) == (3, "", True)
+
+
+def test_few_series_need_no_process_and_say_the_same(tmp_path: Path) -> None:
+    """A small history gives for each of its series what the gate of its newest run asks for."""
+    strict = gate_with(alpha=0.1, budget=None)
+    fill(tmp_path, [row("a", night) for night in range(4)] + [row("b", night, strict) for night in range(4)])
+    ran = here(tmp_path, "thresholds", "recompute", "--all-series", "--json")
+    alphas = {one["spec"]: one["lock"]["alpha"] for one in ran.data["thresholds"]}
+    assert alphas == {"a-b200-vllm": pytest.approx(1 / 365), "b-b200-vllm": pytest.approx(0.1)}
+
+
+def test_the_series_that_a_spec_left_has_no_lock(tmp_path: Path) -> None:
+    """Of two keys of a spec the one of its newest run decides the lock; the other is told of and never written."""
+    fill(tmp_path, [row("a", night, api="raw") for night in range(4)] + [row("a", 9, api="chat")])
+    ran = here(tmp_path, "thresholds", "recompute", "--all-series", "--write", "--json")
+    assert sorted(one["state"] for one in ran.data["thresholds"]) == ["missing", "retired"]
+    text = (tmp_path / "conf" / "thresholds" / "a-b200-vllm.lock.yaml").read_text()
+    assert '"api": "chat"' in text
+    early = here(tmp_path, "thresholds", "recompute", "--all-series", "--as-of", "2026-09-05", "--json")
+    assert [one["lock"]["fields"]["api"] for one in early.data["thresholds"]] == ["raw"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "code", "says"),
+    [
+        (gate_with(locks="/etc/gatekit"), 2, "keeps locks in /etc/gatekit, which is not below this folder"),
+        (gate_with(locks="../outside"), 2, "which is not below this folder"),
+        (gate_with(method="magic"), 2, "is not one of this gatekit"),
+        (gate_with(alpha=7), 2, "is not one of this gatekit"),
+        (None, 3, "the index does not know the gate"),
+    ],
+)
+def test_a_record_of_anyone_leads_nowhere(tmp_path: Path, gate: Plain, code: int, says: str) -> None:
+    """A gate section that no config could have, or that points elsewhere, keeps its series out; the others are done."""
+    work = tmp_path / "work"
+    work.mkdir()
+    fill(work, [row("good", night) for night in range(3)] + [row("bad", night, gate) for night in range(3)])
+    ran = here(work, "thresholds", "recompute", "--all-series", "--write")
+    assert (ran.code, says in ran.err) == (code, True), ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert "1 series: 1 written" in ran.out
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+def test_a_name_of_anyone_is_one_file_of_the_folder(tmp_path: Path) -> None:
+    """A spec name with slashes or control characters in a shared history stays a file name and harmless text."""
+    odd = [replace(row("x", night), spec_name="../../\x1b[2J|x") for night in range(3)]
+    fill(tmp_path, odd)
+    ran = here(tmp_path, "thresholds", "recompute", "--all-series", "--write")
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    (path,) = (tmp_path / "conf" / "thresholds").iterdir()
+    assert path.name == "%2E.%2F..%2F%1B%5B2J%7Cx.lock.yaml"
+    assert here(tmp_path, "thresholds", "recompute", "--all-series", "--check").code == 0

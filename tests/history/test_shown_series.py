@@ -1,0 +1,93 @@
+"""What a chart shows of each series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gatekit.history import index
+from gatekit.history.acts import make_act, record_act
+from gatekit.history.place import Place
+from gatekit.history.remember import remember
+from gatekit.history.shown_series import Wish, shown_series
+from gatekit.records.act import ActKind
+from gatekit.records.answers import Status
+from gatekit.records.run import RunRecord
+
+MakeRecord = Callable[..., RunRecord]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty history."""
+    return Place(dir=tmp_path)
+
+
+def night(make_record: MakeRecord, number: int, right: int, *, baseline_builds: int = 4) -> RunRecord:
+    """A run of a build of its own with so many of 200 questions right."""
+    answers = (Status.CORRECT,) * right + (Status.WRONG,) * (200 - right)
+    date = f"2026-11-{number + 1:02}T03:00:00Z"
+    record = make_record(f"night-{number}", statuses=answers, build=f"b{number}", finished_at=date)
+    gate = replace(record.spec.gate, baseline_builds=baseline_builds)
+    return replace(record, spec=replace(record.spec, gate=gate))
+
+
+def test_drift_is_told_with_its_run(place: Place, make_record: MakeRecord) -> None:
+    """Low counts that add up after the norm are an alarm with the run and the date it was first raised."""
+    for number, right in enumerate((190, 191, 189, 190, *(186, 185, 186, 184, 185, 184, 185, 184))):
+        remember(place, night(make_record, number, right))
+    (series,) = shown_series(place, Wish(), limit=500)
+    assert series.drift is not None
+    assert series.drift.startswith("drift: low counts add up since run night-4 (2026-11-05)")
+    assert "; first over the limit with run night-" in series.drift
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_two_runs_are_no_trend(place: Place, make_record: MakeRecord, nights: int) -> None:
+    """Where the chart has nothing to say yet, nobody is told that there is no drift."""
+    for number in range(nights):
+        remember(place, night(make_record, number, 190 + number))
+    (series,) = shown_series(place, Wish(), limit=500)
+    assert series.drift is None
+
+
+def test_series_follow_each_other_in_their_model(place: Place, make_record: MakeRecord) -> None:
+    """Each series is compared with the one before it of the same model, also where that one is not shown."""
+    for run_id, model, tokens in (("a", "x", 1), ("b", "y", 2), ("c", "x", 3), ("d", "x", 1)):
+        fields = {"model": model, "max_tokens": tokens}
+        remember(place, make_record(run_id, model=model, key_fields=fields, spec_name=f"{model}-{tokens}"))
+    found = shown_series(place, Wish(), limit=500)
+    assert [(one.model, [point.run_id for point in one.points]) for one in found] == [
+        ("x", ["a", "d"]),
+        ("x", ["c"]),
+        ("y", ["b"]),
+    ]
+    assert [one.previous for one in found] == [None, {"model": "x", "max_tokens": 1}, None]
+    (alone,) = shown_series(place, Wish(spec="x-3"), limit=500)
+    assert alone == found[1]
+
+
+def test_a_superseded_run_is_marked(place: Place, make_record: MakeRecord) -> None:
+    """The run whose answers were scored anew is marked in its own series, wherever the new one is."""
+    remember(place, make_record("old"))
+    remember(place, replace(make_record("new", key_fields={"extractor": 2}), supersedes="old"))
+    marks = {point.run_id: point.mark for one in shown_series(place, Wish(), limit=500) for point in one.points}
+    assert marks == {"old": "s", "new": ""}
+
+
+def test_restarts_stand_behind_their_run(place: Place, make_record: MakeRecord) -> None:
+    """A rebaseline stands behind its run, by date where that run is unknown, and not at all among older runs."""
+    for number in range(4):
+        remember(place, night(make_record, number, 190))
+    rows = index.list_runs(place, limit=4)[::-1]
+    key, now = rows[0].comparability_key, datetime(2026, 11, 3, 12, tzinfo=UTC)
+    for target, after in ((key, rows[1].digest), (key, "sha256:gone"), ("another key", rows[1].digest)):
+        record_act(place, make_act(ActKind.REBASELINE, target, reason="new kernels", now=now, after=after))
+    (series,) = shown_series(place, Wish(), limit=500)
+    assert sorted(restart.before for restart in series.restarts) == [2, 3]
+    (short,) = shown_series(place, Wish(), limit=1)
+    assert [restart.before for restart in short.restarts] == [0]
