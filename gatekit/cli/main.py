@@ -23,7 +23,7 @@ usage:
   python -m gatekit [GROUP=OPTION] [KEY=VALUE] ...   run one gate and give its verdict
   python -m gatekit -m GROUP=A,B ...                 run several, one after another
   python -m gatekit plan [GROUP=OPTION] ...          print the resolved spec, run nothing
-  python -m gatekit history list|show|rebuild        the runs so far
+  python -m gatekit history list|show|compare|plot   the runs so far (and verify, import, export, quarantine, ...)
   python -m gatekit explain RUN                      how a verdict follows from its record
   python -m gatekit thresholds recompute ...         locks from comparable history, as a reviewable diff
   python -m gatekit power --p0 P [--n N] ...         what n questions can notice

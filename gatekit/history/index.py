@@ -33,6 +33,7 @@ _NEAREST = 5
 _IDS_SEARCHED = 1000
 _ROWS_AT_ONCE = 50_000
 _NAMES_AT_ONCE = 500
+_MANY = 1000
 _KEYS_AT_ONCE = 100
 _LAST = "\U0010ffff"  # no run id has a character behind it
 
@@ -380,6 +381,8 @@ def _insert_many(connection: sa.Connection, rows: Sequence[NewRow]) -> Added:
         elif there != row.digest:
             problems.append(_taken(row, there))
     _insert_new(connection, news)
+    if len(news) >= _MANY and connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ANALYZE runs, keys")  # or the planner reads every run until autovacuum comes by
     return Added(added=len(news), known=len(rows) - len(news) - len(problems), problems=tuple(problems))
 
 

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from command_line import environment, gatekit
 from gatekit.history import index
 from gatekit.history.place import Place
