@@ -1,145 +1,163 @@
-"""How fast the index answers with a million runs in ten thousand series: `python benchmarks/history.py [URL]`.
+"""How the history grows, measured in one run: `python benchmarks/history.py [SERIES [RUNS]]`.
 
-Prints seconds and milliseconds on this machine. SQLite in a temporary folder, or the PostgreSQL database of URL.
+An index of series of 1319 questions is filled night after night with simulated runs, each of another build (86 % of
+the questions certainly right, 6 % wrong, 8 % uncertain): 10,000 series of 1, 10 and 100 runs are 10^4, 10^5 and 10^6
+runs. For each size: the size of the SQLite file; the query behind one verdict (`past_runs`) over series taken at
+random, in wall and in processor time; and the whole recomputation (`gatekit thresholds recompute --all-series
+--write`: database to lock text) in processes of its own, with the largest memory that one of them held. Exits 1 when
+the query's 99th percentile passes 10 ms, or a recomputation passes 60 s or 1 GiB.
 """
 
 from __future__ import annotations
 
 import json
-import random
+import os
+import platform
 import resource
+import shutil
+import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from time import perf_counter, process_time
+
+import numpy as np
 
 from gatekit.history import index
-from gatekit.history.past import all_series, past_runs
+from gatekit.history.past import past_runs
 from gatekit.history.place import Place
 from gatekit.history.run_row import NewRow
-from gatekit.records.canonical import digest
+from gatekit.records.canonical import canonical_json, digest, to_plain
 from gatekit.records.run import Comparability
-from gatekit.records.spec import Spec
+from gatekit.records.spec import Budget, Gate, Method, Spec
 from gatekit.records.verdict import Outcome
+from gatekit.resources import conf_dir
+from gatekit.spec.resolve import resolve
 
-SERIES, EACH, N = 10_000, 100, 1319
-MODELS = 500
-GATE = {"name": "auto", "method": "auto"}
-
-
-def fields_of(series: int) -> dict[str, Any]:
-    """The key fields of one series; every model has several."""
-    common = {f"protocol.field_{number}": "x" * 20 for number in range(20)}
-    return {"model": f"org/model-{series % MODELS}", "n": N, "shots": series // MODELS, **common}
-
-
-def rows() -> Iterator[NewRow]:
-    """A night after the other, every series once a night."""
-    chance = random.Random(0)
-    fields = [fields_of(series) for series in range(SERIES)]
-    keys = [digest(one) for one in fields]
-    texts = [json.dumps(one, sort_keys=True) for one in fields]
-    bits = [chance.getrandbits(N + 7).to_bytes(166, "big")[-165:] for _ in range(200)]
-    bits = [one[:-1] + bytes([one[-1] & 0xFE]) for one in bits]
-    counts = [int.from_bytes(one, "big").bit_count() for one in bits]
-    heads: list[str | None] = [None] * SERIES
-    gate = digest(GATE)
-    for night in range(EACH):
-        day = f"{2020 + night // 360}-{1 + night // 30 % 12:02}-{1 + night % 30:02}T03:00:00Z"
-        for series in range(SERIES):
-            drawn = chance.randrange(len(bits))
-            own = f"sha256:{night:032x}{series:032x}"
-            yield NewRow(
-                run_id=f"{day[:10]}-{series:05}-{night:03}",
-                digest=own,
-                previous=heads[series],
-                supersedes=None,
-                comparability_key=keys[series],
-                gate=gate,
-                spec_name=f"spec-{series:05}",
-                model=f"org/model-{series % MODELS}",
-                hw="b200",
-                engine="vllm",
-                build=f"0.{night}.0",
-                protocol="chat_5shot",
-                dataset="gsm8k",
-                n=N,
-                correct=counts[drawn],
-                wrong=N - counts[drawn],
-                no_answer=0,
-                truncated=0,
-                lost=0,
-                unasked=0,
-                measured=True,
-                outcome=Outcome.PASS,
-                reason_code="passed",
-                simulated=False,
-                started_at=day,
-                finished_at=day,
-                path=f"runs/{day[:10]}-{series:05}-{night:03}/record.json",
-                right=bits[drawn],
-                key_fields=texts[series],
-                gate_section=json.dumps(GATE),
-            )
-            heads[series] = own
+N, QUERIES, SEED, KEYS_PER_MODEL = 1319, 1000, 20261130, 2
+GATE = Gate(name="auto", method=Method.AUTO, budget=Budget(nights=365, gates=20))
+GATE_TEXT = canonical_json(to_plain(GATE)).decode()
+GATE_DIGEST = digest(to_plain(GATE))
+CHANCE = np.concatenate([np.ones(1134), np.zeros(79), np.full(N - 1213, 0.5)])
+MOST_QUERY_S, MOST_SECONDS, MOST_BYTES = 0.010, 60.0, 1 << 30
 
 
-def timed(name: str, deed: Callable[[], object]) -> None:
-    """Do it once and print how long it took, with and without what other processes took, and the peak of memory."""
-    start, cpu = time.perf_counter(), time.process_time()
-    deed()
-    took, cpu = time.perf_counter() - start, time.process_time() - cpu
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{name}: {took:.2f} s, {cpu:.2f} s of processor, peak {peak_mib:.0f} MiB", flush=True)
+def model(series: int) -> str:
+    """Every model has two series, as after a protocol switch."""
+    return f"org/model-{series // KEYS_PER_MODEL}"
 
 
-def percentiles(name: str, deed: Callable[[int], object], times: int) -> None:
-    """Do it often, with another series each time, and print the spread."""
-    chance = random.Random(1)
-    took, cpu = [], []
-    for _ in range(times):
-        series = chance.randrange(SERIES)
-        start, cpu_start = time.perf_counter(), time.process_time()
-        deed(series)
-        took.append(1000 * (time.perf_counter() - start))
-        cpu.append(1000 * (time.process_time() - cpu_start))
-    print(f"{name}: {_spread(took)}; of processor {_spread(cpu)}", flush=True)
+def comparability(series: int) -> Comparability:
+    """A key with as many fields as a real one."""
+    fields = {"model": model(series), "n": N, "quantization": "nvfp4", "revision": None, "simulated": True}
+    fields |= {f"protocol.field_{number}": "sha256:" + f"{number:064x}" for number in range(14)}
+    fields["protocol.api"] = ("completions", "chat")[series % KEYS_PER_MODEL]
+    return Comparability(key=digest(fields), fields=fields)
 
 
-def _spread(values: list[float]) -> str:
-    ordered = sorted(values)
-    places = {share: min(len(ordered) - 1, len(ordered) * share // 100) for share in (50, 90, 99)}
-    return ", ".join(f"p{share} {ordered[place]:.2f} ms" for share, place in places.items())
-
-
-def baseline(place: Place, series: int) -> None:
-    """The earlier runs of one series."""
-    fields = fields_of(series)
-    spec = cast(Spec, SimpleNamespace(model=SimpleNamespace(name=fields["model"])))
-    past = past_runs(place, spec, Comparability(key=digest(fields), fields=fields))
-    assert len(past.runs) == EACH
-
-
-def main(url: str | None) -> None:
-    """Fill and measure."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Place(dir=Path(folder), url=url)
-        timed(f"add {SERIES * EACH} runs", lambda: index.add_many(place, rows()))
-        if url is None:
-            print(f"{(place.dir / 'index.sqlite').stat().st_size / 2**20:.0f} MiB on disk")
-        percentiles("past_runs of one key", lambda series: baseline(place, series), 1000)
-        percentiles("the last 20 runs", lambda series: index.list_runs(place, limit=20), 200)
-        percentiles(
-            "the last 20 of a spec",
-            lambda series: index.list_runs(place, limit=20, spec_name=f"spec-{series:05}"),
-            200,
+def night(keys: list[Comparability], run: int, random: np.random.Generator) -> Iterator[NewRow]:
+    """One run of every series."""
+    moment = f"2026-{1 + run // 28 % 12:02d}-{1 + run % 28:02d}T03:00:00Z"
+    for series, key in enumerate(keys):
+        answers = random.random(N) < CHANCE
+        correct = int(np.count_nonzero(answers))
+        yield NewRow(
+            run_id=f"s{series}-r{run}",
+            digest=f"sha256:{series:032x}{run:032x}",
+            previous=None,
+            supersedes=None,
+            comparability_key=key.key,
+            gate=GATE_DIGEST,
+            spec_name=f"spec-{series}",
+            model=model(series),
+            hw="b200",
+            engine="vllm",
+            build=f"0.{run}",
+            protocol="chat_5shot",
+            dataset="gsm8k",
+            n=N,
+            correct=correct,
+            wrong=N - correct,
+            no_answer=0,
+            truncated=0,
+            lost=0,
+            unasked=0,
+            measured=True,
+            outcome=Outcome.PASS,
+            reason_code="at-or-above-threshold",
+            simulated=True,
+            started_at=moment,
+            finished_at=moment,
+            path=f"runs/s{series}-r{run}/record.json",
+            right=np.packbits(answers).tobytes(),
+            key_fields=json.dumps(key.fields, sort_keys=True),
+            gate_section=GATE_TEXT,
         )
-        percentiles("find a run", lambda series: index.find(place, f"2020-01-01-{series:05}-000"), 200)
-        timed("every series, ready for a decision", lambda: sum(len(one.past.runs) for one in all_series(place)))
+
+
+def fill(place: Place, keys: list[Comparability], runs: range) -> float:
+    """Seconds to add these nights."""
+    random = np.random.default_rng([SEED, runs.start])
+    started = perf_counter()
+    index.add_many(place, (row for run in runs for row in night(keys, run, random)))
+    return perf_counter() - started
+
+
+def query_times(place: Place, spec: Spec, keys: list[Comparability]) -> tuple[list[float], list[float]]:
+    """Wall and processor seconds of one verdict's query, sorted, for series taken at random."""
+    wall, processor = [], []
+    for series in np.random.default_rng(SEED).integers(len(keys), size=QUERIES).tolist():
+        asked = replace(spec, model=replace(spec.model, name=model(series)))
+        started, used = perf_counter(), process_time()
+        past = past_runs(place, asked, keys[series])
+        wall.append(perf_counter() - started)
+        processor.append(process_time() - used)
+        assert past.runs
+        assert len(past.changes) == KEYS_PER_MODEL - 1
+    return sorted(wall), sorted(processor)
+
+
+def recompute(place: Place, folder: Path, series: int) -> tuple[float, int]:
+    """Seconds and the largest memory of a process in bytes, database to lock files."""
+    shutil.rmtree(folder / "conf", ignore_errors=True)
+    command = [sys.executable, "-m", "gatekit", "thresholds", "recompute", "--all-series", "--write"]
+    started = perf_counter()
+    with (folder / "out.txt").open("wb") as out:
+        subprocess.run([*command, "--dir", str(place.dir)], cwd=folder, stdout=out, check=True)
+    seconds = perf_counter() - started
+    written = sum(1 for _ in (folder / "conf" / "thresholds").glob("*.lock.yaml"))
+    assert written == series, f"{written} locks of {series}"
+    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def main() -> None:
+    """Print one row per size; exit 1 where a promise is broken."""
+    series = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    most = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+    spec = resolve([], dirs=(conf_dir(),))
+    keys = [comparability(one) for one in range(series)]
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {series:,} series of {N}")
+    print("runs       file      adding    query p50, p99 (wall)  p99 (processor)  recompute, per series   memory")
+    done, broken = 0, False
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        place = Place(dir=folder / "history")
+        index.prepare(place)
+        for runs in sorted({1, min(10, most), most}):
+            added = fill(place, keys, range(done, runs))
+            done = runs
+            wall, processor = query_times(place, spec, keys)
+            middle, p99 = wall[QUERIES // 2], wall[99 * QUERIES // 100]
+            seconds, memory = recompute(place, folder, series)
+            size = (place.dir / "index.sqlite").stat().st_size
+            row = f"{series * runs:<10,} {size / 1e6:5.0f} MB {added:7.1f} s   {1e3 * middle:5.2f} {1e3 * p99:6.2f} ms"
+            row += f"        {1e3 * processor[99 * QUERIES // 100]:6.2f} ms       {seconds:6.1f} s"
+            print(f"{row} {1e3 * seconds / series:6.2f} ms   {memory / 2**20:6.0f} MiB", flush=True)
+            broken |= p99 > MOST_QUERY_S or seconds > MOST_SECONDS or memory > MOST_BYTES
+    sys.exit(1 if broken else 0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main()

@@ -9,6 +9,7 @@ import secrets
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -47,17 +48,21 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     spec = resolve(options.overrides, dirs=dirs)
     if options.cfg:
         return _show([spec], as_json=options.json)
-    ended = _run_one(spec, options, environ)
+    ended = _run_one(spec, options.overrides, options, environ)
     if options.json:
         put(json.dumps(ended.summary, indent=2))
     return ended.exit_code
 
 
 def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
+    from gatekit.spec.compose import sweep
+    from gatekit.spec.resolve import config_dirs
+
     if options.run_id is not None:
         raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
     specs = [one.spec for one in swept]
-    ended = one_after_another(specs, lambda spec: _run_one(spec, options, environ), on_error=_say_error)
+    batches = iter(sweep(options.overrides, config_dirs=config_dirs(options.config_dir, environ)))
+    ended = one_after_another(specs, lambda spec: _run_one(spec, next(batches), options, environ), on_error=_say_error)
     code = fold(one.exit_code for one in ended)
     labels = [one.label for one in swept]
     if options.json:
@@ -97,12 +102,13 @@ def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
     return ExitCode.PASS
 
 
-def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ended:
+def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str]) -> Ended:
     from gatekit.report.summary import summarise
     from gatekit.run.execute import Surroundings, execute
-    from gatekit.spec.locks import lock_for
+    from gatekit.spec.locks import lock_for, recompute_command
 
-    lock = lock_for(spec)
+    command = recompute_command(spec, typed, options.config_dir)
+    lock = lock_for(spec, command=command)
     with live_progress(sys.stderr) as progress:
         around = Surroundings(
             environ=environ,
@@ -112,15 +118,23 @@ def _run_one(spec: Spec, options: Namespace, environ: Mapping[str, str]) -> Ende
         )
         run_id = _new_run_id(spec) if options.run_id is None else options.run_id
         finished = execute(spec, run_id=run_id, around=around, lock=lock)
+    record = _completed(finished.record, command)
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     stored_at = None if finished.path is None else str(finished.path)
     if not options.json:
         try:
-            _print_verdict(finished.record, stored_at, place_of(spec.history, environ))
+            _print_verdict(record, stored_at, place_of(spec.history, environ))
         except InfraError as error:  # nobody could read the verdict
             _say_error(error)
             code = fold([code, ExitCode.INFRA])
-    return Ended(exit_code=code, summary=summarise(finished.record, exit_code=code, stored_at=stored_at))
+    return Ended(exit_code=code, summary=summarise(record, exit_code=code, stored_at=stored_at))
+
+
+def _completed(record: RunRecord, command: str) -> RunRecord:
+    """The record as it is printed: its hint with the id of the run and the command as it is to be typed."""
+    hint = record.verdict.hint.replace("gatekit thresholds recompute ... --write", command)
+    hint = f"{hint} ".replace(" RUN ", f" {record.run_id} ").rstrip()
+    return replace(record, verdict=replace(record.verdict, hint=hint))
 
 
 def _code(finished: Finished, *, allow_inconclusive: bool) -> ExitCode:

@@ -333,9 +333,11 @@ def _delta(case: _Case) -> Iterator[Finding]:
     delta = case.gate.delta
     if delta is None or case.is_foreign:
         return
-    if case.gate.method is Method.STATIC_FLOOR:
-        text = f"static_floor takes no gate.delta: a PASS excludes no drop of {points(delta)}"
-        yield Finding(id="delta-ignored", text=text)
+    if case.gate.method is Method.STATIC_FLOOR and case.gate.observed is None:
+        text = (
+            f"excluding a drop of {points(delta)} needs gate.observed to drop from: a run is refused"
+        )
+        yield Finding(id="delta-needs-observed", text=text)
     elif exact(delta) >= case.reference:
         healthy = accuracy(float(case.reference))
         text = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
+from gatekit.errors import ConfigError
 from gatekit.gate.drop_test import CountTest, DropTest, Right
 from gatekit.gate.enough import Enough, can_fail, enough, margin
-from gatekit.gate.exchangeable import Exchangeable, exchangeable
+from gatekit.gate.exchangeable import Exchangeable
 from gatekit.gate.from_history import FromHistory, from_history
 from gatekit.gate.locked import LockFault, from_lock, usable_lock
 from gatekit.gate.rule import binding_floor, rule, thresholds
@@ -16,7 +17,7 @@ from gatekit.records.past import Past, PastRun
 from gatekit.records.spec import Gate, Method, Observed, Spec
 from gatekit.records.verdict import Outcome, Rule
 from gatekit.stats.exact import exact
-from gatekit.stats.next_count import accept_from
+from gatekit.stats.next_count import NextCount, accept_from
 
 _TYPED = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL)
 
@@ -27,14 +28,20 @@ class Criterion:
 
     `floor` is the count that gate.floor asks for beside it (0: none); `before` says of each question, in asking
     order, how many of the runs got it right, () where only counts matter; `planning` is a gate of a typed
-    number that needs about as many questions.
+    number that needs about as many questions; `alone` the count of the rule without that floor; `predicted` the
+    next count, None for a typed number. `is_reference_missing`: a drop shall be excluded, and there is no healthy
+    accuracy to take it from, so that nothing passes. `early_note` says what keeps a sequential test away.
     """
 
     rule: Rule
     test: DropTest
     enough: Enough
     floor: int
+    alone: int
     planning: Gate
+    predicted: NextCount | None = None
+    is_reference_missing: bool = False
+    early_note: str = ""
     runs: tuple[PastRun, ...] = ()
     before: tuple[int, ...] = ()
     is_typed: bool
@@ -45,51 +52,72 @@ class Criterion:
         if self.is_drop(right):
             return Outcome.FAIL if self.enough.can_fail else Outcome.INCONCLUSIVE
         is_enough = correct >= (self.rule.k_accept or 0) and self.enough.can_pass
-        return Outcome.PASS if is_enough else Outcome.INCONCLUSIVE
+        return Outcome.PASS if is_enough and not self.is_reference_missing else Outcome.INCONCLUSIVE
 
     def is_drop(self, right: Right) -> bool:
         """Whether the test or the floor says so."""
         return self.is_below_floor(right) or self.test.is_drop(right)
+
+    @property
+    def floor_binds(self) -> bool:
+        """Whether gate.floor asks for more than the rule beside it."""
+        return self.floor > self.alone
 
     def is_below_floor(self, right: Right) -> bool:
         """Whether gate.floor says so."""
         return sum(right) < self.floor
 
 
-def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage | LockFault:
-    """The criterion of a spec at n questions, or what leaves it without one: too short a history, no lock that holds.
+def full_rate(gate: Gate, n: int, past: Past, history: Exchangeable) -> Criterion | Shortage | LockFault:
+    """The criterion of a gate that has its error rates to itself, or what leaves it without one.
 
-    Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule`.
+    That is too short a history, or no lock that holds; `history` are the runs of `past` that count. Raises
+    ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule`, or `floor-delta-needs-observed`.
     """
-    history = exchangeable(spec.gate, spec.hw.name, n, past)
-    if spec.gate.method is Method.LOCKED:
-        return _locked(spec.gate, n, past, history)
-    rung = choose(spec.gate, history)
+    if gate.method is Method.LOCKED:
+        return locked(gate, n, past, history)
+    rung = choose(gate, history)
     if isinstance(rung, Shortage):
         return rung
     if rung.method in _TYPED:
-        return _typed(replace(spec.gate, method=rung.method), n, rung)
-    return historical(spec.gate, n, rung)
+        return _typed(gate, n, rung)
+    return historical(gate, n, rung)
 
 
-def _locked(gate: Gate, n: int, past: Past, history: Exchangeable) -> Criterion | LockFault:
-    """The runs of the history tell of churn only: the counts are the lock's."""
+def locked(gate: Gate, n: int, past: Past, history: Exchangeable, *, share: float = 1.0) -> Criterion | LockFault:
+    """That of a lock, at a share of its alpha. The runs of the history tell of churn only: it brings the counts."""
     lock = usable_lock(n, past)
     if isinstance(lock, LockFault):
         return lock
-    found = from_lock(gate, lock, history)
-    return criterion_of(replace(gate, alpha=lock.alpha), n, found, history.runs, is_typed=False)
+    found = from_lock(gate, lock, history, share=share)
+    return criterion_of(replace(gate, alpha=share * lock.alpha), n, found, history.runs, is_typed=False)
 
 
-def _typed(gate: Gate, n: int, rung: Rung) -> Criterion:
-    alone = replace(gate, floor=None) if gate.method is Method.EXACT_BINOMIAL else gate
+def _typed(asked: Gate, n: int, rung: Rung) -> Criterion:
+    gate = replace(asked, method=rung.method)
+    is_floor = gate.method is Method.STATIC_FLOOR
+    is_reference_missing = is_floor and gate.delta is not None and gate.observed is None
+    if is_reference_missing and asked.method is not Method.AUTO:
+        raise _floor_without_reference(gate)
+    alone = thresholds(gate if is_floor else replace(gate, floor=None), n).k_reject
     return Criterion(
         rule=replace(rule(gate, n), why=rung.why, excluded=rung.excluded),
-        test=CountTest(k_reject=thresholds(alone, n).k_reject),
+        test=CountTest(k_reject=alone),
         enough=enough(gate, n),
-        floor=0 if gate.method is Method.STATIC_FLOOR else binding_floor(gate, n),
+        floor=0 if is_floor else binding_floor(gate, n),
+        alone=alone,
         planning=gate,
+        is_reference_missing=is_reference_missing,
         is_typed=True,
+    )
+
+
+def _floor_without_reference(gate: Gate) -> ConfigError:
+    return ConfigError.one(
+        f"gate {gate.name}: gate.delta asks for a drop below a healthy accuracy, and a floor is none",
+        reason="floor-delta-needs-observed",
+        where="gate.delta",
+        hint="set gate.observed from a healthy run, or gate.delta=null",
     )
 
 
@@ -106,6 +134,8 @@ def criterion_of(gate: Gate, n: int, found: FromHistory, runs: tuple[PastRun, ..
         test=found.test,
         enough=_enough(gate, n, found),
         floor=binding_floor(gate, n),
+        alone=found.alone,
+        predicted=found.predicted,
         planning=replace(gate, method=Method.EXACT_BINOMIAL, floor=None, observed=Observed(correct=right, n=n)),
         runs=runs,
         before=found.before,

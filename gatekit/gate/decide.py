@@ -6,19 +6,20 @@ from dataclasses import dataclass, replace
 
 from gatekit.gate import reasons
 from gatekit.gate.churn import churn
-from gatekit.gate.criterion import Criterion, criterion, is_mismatched
+from gatekit.gate.criterion import Criterion, is_mismatched
 from gatekit.gate.drift import alarm, baseline
-from gatekit.gate.early_stop import EarlyTest, early_outcome, early_test
+from gatekit.gate.early_stop import EarlyTest, detailed_runs, early_outcome, early_test
 from gatekit.gate.exchangeable import exchangeable
 from gatekit.gate.locked import LockFault
 from gatekit.gate.reasons import Reason
 from gatekit.gate.rung import Shortage
+from gatekit.gate.split_criterion import criterion
 from gatekit.gate.strata import Statuses, sorter
 from gatekit.gate.trial import Trial, is_over_lost
-from gatekit.gate.wording import p_value
+from gatekit.gate.wording import accuracy, p_value, percent
 from gatekit.records.answers import Counts, Status, tally
 from gatekit.records.past import Past, PastRun
-from gatekit.records.spec import Method, Spec
+from gatekit.records.spec import EarlyStop, Method, Spec
 from gatekit.records.verdict import Churn, Interval, Outcome, Verdict
 from gatekit.stats.interval import wilson
 from gatekit.stats.missing import missing_bounds
@@ -51,7 +52,12 @@ def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
         hint=judged.reason.hint,
         rule=judged.trial.rule if judged.trial else None,
         interval=_interval(counts),
-        warnings=(*_standing_warnings(spec), *_churn_warning(judged), *_drift_warning(spec, statuses, judged, past)),
+        warnings=(
+            *_standing_warnings(spec),
+            *_floor_warning(judged),
+            *_churn_warning(judged),
+            *_drift_warning(spec, statuses, judged, past),
+        ),
         p_value=_p_value(judged),
         churn=judged.churn,
         cause=TRUNCATION if judged.reason.code == TRUNCATION else None,
@@ -64,6 +70,7 @@ class _Judged:
     reason: Reason
     trial: Trial | None = None
     churn: Churn | None = None
+    by_test: bool = True  # the rule's own; a sequential test leaves it without a p-value
 
 
 def _short(spec: Spec, counts: Counts, shortage: Shortage | LockFault) -> _Judged:
@@ -82,8 +89,9 @@ def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, pa
         assert reason is not None
         return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reason, trial=None)
     changed = churn(found.runs, statuses)
-    outcome, reason = _sequential(spec, trial, statuses, past) or outcome_of(trial, changed)
-    return _Judged(outcome=outcome, reason=reason, trial=trial, churn=changed)
+    sequential = _sequential(spec, trial, statuses, past)
+    outcome, reason = sequential or outcome_of(trial, changed)
+    return _Judged(outcome=outcome, reason=reason, trial=trial, churn=changed, by_test=sequential is None)
 
 
 def sequential_test(spec: Spec, n: int, past: Past) -> EarlyTest | None:
@@ -91,7 +99,17 @@ def sequential_test(spec: Spec, n: int, past: Past) -> EarlyTest | None:
     found = criterion(spec, n, past) if n else None
     if not isinstance(found, Criterion):
         return None
-    return early_test(spec, n, found.rule, past)
+    return _early_test(spec, found, past)
+
+
+def _early_test(spec: Spec, found: Criterion, past: Past) -> EarlyTest | None:
+    method, early, n = spec.gate.early_stop, found.rule.early, found.rule.n
+    if method is EarlyStop.NONE:
+        return None
+    if early is None:
+        return EarlyTest(method=method, test=None, note=found.early_note)
+    runs = detailed_runs(exchangeable(spec.gate, spec.hw.name, n, past))
+    return EarlyTest(method=method, test=early_test(spec.gate, n, early, runs), note=found.early_note)
 
 
 def _sequential(spec: Spec, trial: Trial, statuses: Statuses, past: Past) -> tuple[Outcome, Reason] | None:
@@ -102,14 +120,13 @@ def _sequential(spec: Spec, trial: Trial, statuses: Statuses, past: Past) -> tup
     counts = trial.counts
     if not counts.unasked or trial.agreed() is not None:
         return None
-    early = early_test(spec, counts.n, trial.rule, past)
+    early = _early_test(spec, trial.criterion, past)
     if early is None or early.test is None:
         return None
     outcome = early_outcome(early.test, statuses)
-    allowed = {Outcome.FAIL: trial.criterion.enough.can_fail, Outcome.PASS: trial.allows_pass}
-    if outcome is None or not allowed.get(outcome, False):
+    if outcome is None or not trial.allows(outcome):
         return None
-    return outcome, reasons.sequential(trial, outcome, early.method)
+    return outcome, reasons.sequential(trial, outcome)
 
 
 def outcome_of(trial: Trial, changed: Churn | None = None) -> tuple[Outcome, Reason]:
@@ -130,7 +147,7 @@ def outcome_of(trial: Trial, changed: Churn | None = None) -> tuple[Outcome, Rea
 
 def _p_value(judged: _Judged) -> float | None:
     """With open questions: the largest one for a FAIL, which it stands in spite of, else the smallest."""
-    if judged.trial is None:
+    if judged.trial is None or not judged.by_test:
         return None
     return judged.trial.p_value(open_=judged.outcome is Outcome.FAIL)
 
@@ -153,6 +170,18 @@ def _standing_warnings(spec: Spec) -> tuple[str, ...]:
     if spec.model.unpinned:
         found.append(f"unpinned: {spec.model.name} has no fixed revision ({spec.model.unpinned})")
     return tuple(found)
+
+
+def _floor_warning(judged: _Judged) -> tuple[str, ...]:
+    """A floor above what the rule asks for decides alone, at a rate of its own."""
+    trial = judged.trial
+    if trial is None or not trial.criterion.floor_binds:
+        return ()
+    found, rule = trial.criterion, trial.rule
+    own = "the lock" if rule.method == Method.LOCKED.value else "history" if rule.used else "gate.observed"
+    asks = f"gate.floor {accuracy(trial.gate.floor or 0.0)} asks for {found.floor}, {own} for {found.alone}"
+    rate = "" if rule.realised_alpha is None else f" fails about {percent(rule.realised_alpha)} of healthy runs"
+    return (f"floor binds: {asks}; it alone{rate}; gate.floor=null lets {own} decide",)
 
 
 def _churn_warning(judged: _Judged) -> tuple[str, ...]:

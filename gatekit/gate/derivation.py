@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 
 from gatekit.gate.decide import outcome_of
+from gatekit.gate.early_steps import EarlyAgain, early_again
 from gatekit.gate.history_steps import history_steps
 from gatekit.gate.retrial import Retrial, is_lock_of, retrial
 from gatekit.gate.rule import thresholds
 from gatekit.gate.sensitivity import Sensitivity, sensitivity, sensitivity_on_history, verdict_of
+from gatekit.gate.split import as_decided
 from gatekit.gate.step import Step, count_steps, named, seen_step
 from gatekit.gate.strata import turned
 from gatekit.gate.typed_steps import typed_steps
 from gatekit.gate.wording import p_value
 from gatekit.records.answers import Counts
-from gatekit.records.past import Past
+from gatekit.records.past import Past, PastRun
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Method
 from gatekit.records.verdict import Outcome, Rule, Verdict
@@ -48,8 +50,7 @@ def derive(record: RunRecord, past: Past | None = None) -> Derivation:
     """
     rule = record.verdict.rule
     if rule is None or record.counts.n == 0:
-        step = Step(label="rule", text="none: nothing was counted")
-        return Derivation(steps=(step,), recomputed=None, disagreement=None, sensitivity=None)
+        return _without_rule(record)
     if rule.method in _TYPED:
         return _typed(record, rule)
     again = retrial(record, rule, past)
@@ -58,51 +59,76 @@ def derive(record: RunRecord, past: Past | None = None) -> Derivation:
     return _on_history(record, rule, again, past)
 
 
+def _without_rule(record: RunRecord) -> Derivation:
+    """A verdict that no rule led to: nothing was asked, or its threshold says nothing of this run."""
+    none = "none: nothing was asked" if record.counts.n == 0 else f"none was applied: {record.verdict.reason}"
+    steps = [Step(label="rule", text=none)]
+    if record.counts.n:
+        steps.append(seen_step(record.counts))
+    return Derivation(steps=tuple(steps), recomputed=None, disagreement=None, sensitivity=None)
+
+
 def _typed(record: RunRecord, rule: Rule) -> Derivation:
-    spec = replace(record.spec, gate=replace(record.spec.gate, method=Method(rule.method)))
+    gate = as_decided(record.spec.gate, rule)
+    spec, gate = replace(record.spec, gate=gate), replace(gate, method=Method(rule.method))
+    if gate.method is not Method.STATIC_FLOOR:  # a floor that auto fell back on is judged as auto does
+        spec = replace(spec, gate=gate)
     now, counts = verdict_of(spec, record.counts), record.counts
     missing = counts.lost + counts.unasked
     wrong = replace(counts, lost=0, unasked=0, wrong=counts.wrong + missing)
     right = replace(counts, lost=0, unasked=0, correct=counts.correct + missing)
     worst, best = (verdict_of(spec, ends).outcome for ends in (wrong, right))
-    recomputed, told = _recomputed(record, now.outcome)
-    found = thresholds(spec.gate, rule.n)
+    early = _early(record, rule, (), now.outcome)
+    recomputed, told = _recomputed(record, now.outcome, early)
+    found = thresholds(gate, rule.n)
     return Derivation(
         steps=(
-            *typed_steps(spec.gate, rule),
-            *count_steps(spec.gate, counts, worst, best),
+            *typed_steps(gate, rule),
+            *count_steps(gate, counts, worst, best),
+            *(early.steps if early else ()),
             Step(label="verdict", text=told or _verdict_text(now, counts)),
         ),
         recomputed=recomputed,
         disagreement=_other_counts((found.k_reject, found.k_accept), rule) or _other_outcome(record, recomputed),
-        sensitivity=None if recomputed is None else sensitivity(spec, counts),
+        sensitivity=None if recomputed is None or early else sensitivity(spec, counts),
     )
 
 
 def _on_history(record: RunRecord, rule: Rule, again: Retrial, past: Past | None) -> Derivation:
-    trial, gate = again.trial, record.spec.gate
+    trial, gate = again.trial, again.trial.gate
     now = again.outcome()
-    recomputed, told = _recomputed(record, now)
+    early = _early(record, rule, again.runs, now)
+    recomputed, told = _recomputed(record, now, early)
     return Derivation(
         steps=(
             *history_steps(gate, again),
             *count_steps(gate, record.counts, *_ends(again)),
+            *(early.steps if early else ()),
             Step(label="verdict", text=told or _trial_text(again, now)),
         ),
         recomputed=recomputed,
         disagreement=_other_lock(record, rule, past)
         or _other_counts((trial.rule.k_reject, trial.rule.k_accept), rule)
         or _other_outcome(record, recomputed)
-        or _other_p_value(record, again, recomputed),
-        sensitivity=None if recomputed is None else sensitivity_on_history(again),
+        or (None if early else _other_p_value(record, again, recomputed)),
+        sensitivity=None if recomputed is None or early else sensitivity_on_history(again),
     )
 
 
-def _recomputed(record: RunRecord, now: Outcome) -> tuple[Outcome | None, str | None]:
+def _early(record: RunRecord, rule: Rule, runs: Sequence[PastRun], now: Outcome) -> EarlyAgain | None:
+    """The sequential test, where it is what decides: the run was cut short, and its counts leave the verdict open."""
+    if not record.counts.unasked or now is not Outcome.INCONCLUSIVE:
+        return None
+    return early_again(record, rule, runs)
+
+
+def _recomputed(record: RunRecord, now: Outcome, early: EarlyAgain | None) -> tuple[Outcome | None, str | None]:
     """The outcome where the answers decide it; else None and the sentence that says what did."""
     verdict = record.verdict
     if verdict.outcome is Outcome.INFRA and verdict.reason in record.events:
         return None, f"the run itself failed, which no count changes: {verdict.reason}"
+    if early is not None and early.outcome is not None:
+        return early.outcome, f"{early.outcome.value}, by the sequential test"
     if record.counts.unasked > 0 and now is Outcome.INCONCLUSIVE:
         return None, _STOPPED
     return now, None
@@ -128,10 +154,13 @@ def _stored_rule(rule: Rule) -> Iterator[Step]:
     """A rule on earlier runs, as the record holds it."""
     accept = "" if rule.k_accept is None else f", k_accept = {rule.k_accept}"
     yield Step(label="counts", text=f"k_reject = {rule.k_reject} of {rule.n}{accept}, as stored")
-    names = ("reference_accuracy", "alpha", "realised_alpha", "sigmas", "noticed_drop", "phi", "df", "psi")
+    names = ("reference_accuracy", "alpha", "realised_alpha", "noticed_drop", "phi", "df", "psi")
     known = [(name, getattr(rule, name)) for name in names if getattr(rule, name) is not None]
     if known:
         yield Step(label="inputs", text=", ".join(f"{name} = {value:.4g}" for name, value in known))
+    if rule.sigmas is not None:
+        text = f"k_reject lies {rule.sigmas:.4g} binomial standard deviations under the healthy count"
+        yield Step(label="distance", text=text)
     if rule.used:
         yield Step(label="rests on", text=", ".join(rule.used))
     for reason, runs in rule.excluded.items():

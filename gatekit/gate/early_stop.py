@@ -1,4 +1,4 @@
-"""The sequential test of a gate: what it compares, what it needs, and what it says of a run that was cut short."""
+"""The sequential test of a gate: what it needs, and what it says of a run that was cut short."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gatekit.errors import ConfigError, Problem
-from gatekit.gate.alpha import nominal_alpha
-from gatekit.gate.exchangeable import exchangeable
+from gatekit.gate.exchangeable import Exchangeable
 from gatekit.records.answers import Status
-from gatekit.records.past import Past
+from gatekit.records.past import PastRun
 from gatekit.records.spec import EarlyStop, Gate, Method, Spec
-from gatekit.records.verdict import Outcome, Rule
+from gatekit.records.verdict import Early, Outcome
 from gatekit.stats.paired_sprt import BUILDS_TO_FAIL, BUILDS_TO_PASS, PairedSprt
 from gatekit.stats.stopping import PrefixTest, first_crossing
-from gatekit.stats.wor_mixture import WorMixture, wor_counts
+from gatekit.stats.wor_mixture import WorMixture
 
 _KNOWN = {Status.CORRECT: True, Status.WRONG: False, Status.NO_ANSWER: False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyTest:
-    """A gate's sequential test; `test` is None where history does not yet support it, and `note` says so."""
+    """A gate's sequential test; `test` is None where it cannot be made, and `note` says so."""
 
     method: EarlyStop
     test: PrefixTest | None
@@ -32,7 +31,7 @@ def check_early_stop(spec: Spec) -> None:
     """Raises ConfigError, with every problem, when `gate.early_stop` lacks what it needs from the spec.
 
     `early-stop-needs-delta`: the drop that is tested; `early-stop-needs-order`: a recorded random order, because
-    a prefix of the file's own order is no sample of it.
+    a prefix of the file's own order is no sample of it; `early-stop-needs-reference`: an accuracy beside a floor.
     """
     gate = spec.gate
     if gate.early_stop is EarlyStop.NONE:
@@ -56,24 +55,37 @@ def check_early_stop(spec: Spec) -> None:
                 hint="set task.order_seed to any number; the same one every run, so that runs compare",
             )
         )
+    if gate.method is Method.STATIC_FLOOR and gate.observed is None:
+        problems.append(
+            Problem(
+                where="gate.observed",
+                what=f"{what} needs a measured accuracy, a floor is none",
+                reason="early-stop-needs-reference",
+                hint="set gate.observed from a healthy run, or gate.early_stop=none",
+            )
+        )
     if problems:
         raise ConfigError(problems)
 
 
-def early_test(spec: Spec, n: int, rule: Rule, past: Past) -> EarlyTest | None:
-    """The sequential test of n questions; None when `gate.early_stop` is none.
+def early_test(gate: Gate, n: int, early: Early, runs: Sequence[PastRun]) -> PrefixTest:
+    """The sequential test of n questions; `runs` are the builds with answers, for a test question by question.
 
-    Healthy is the rule's reference accuracy, dropped is `gate.delta` below it, the error rates are the gate's
-    alpha and beta. Raises ConfigError as `check_early_stop`, and `early-stop-needs-reference` or
-    `early-stop-untestable` when there is no measured accuracy, or none that n questions can tell from its drop.
+    Raises ConfigError (`early-stop-untestable`) where the earlier runs leave nothing to tell from their drop.
     """
-    method = spec.gate.early_stop
-    if method is EarlyStop.NONE:
-        return None
-    check_early_stop(spec)
-    if method is EarlyStop.PAIRED_SPRT:
-        return _paired(spec, n, rule, past)
-    return EarlyTest(method=method, test=_wor(spec.gate, n, rule))
+    if early.healthy is not None and early.dropped is not None:
+        return WorMixture(n, early.healthy, early.dropped, early.alpha, early.beta)
+    assert gate.delta is not None
+    right = [sum(answers) for answers in zip(*(run.outcomes or b"" for run in runs), strict=True)]
+    try:
+        return PairedSprt(right, len(runs), gate.delta, early.alpha, early.beta)
+    except ValueError as error:
+        raise _untestable(gate, error) from None
+
+
+def detailed_runs(history: Exchangeable) -> tuple[PastRun, ...]:
+    """The runs that a test question by question rests on."""
+    return tuple(run for run in history.runs if run.outcomes is not None)
 
 
 def early_outcome(test: PrefixTest, statuses: Sequence[Status | None]) -> Outcome | None:
@@ -89,46 +101,8 @@ def known(status: Status | None) -> bool | None:
     return None if status is None else _KNOWN.get(status)
 
 
-def _wor(gate: Gate, n: int, rule: Rule) -> WorMixture:
-    assert gate.delta is not None
-    reference = rule.reference_accuracy
-    if reference is None or (rule.method == Method.STATIC_FLOOR.value and gate.observed is None):
-        raise ConfigError.one(
-            f"gate {gate.name}: early_stop needs a measured accuracy, a floor is none",
-            reason="early-stop-needs-reference",
-            where="gate.observed",
-            hint="set gate.observed from a healthy run, or gate.early_stop=none",
-        )
-    try:
-        return WorMixture(n, *wor_counts(n, reference, gate.delta), _alpha(gate, rule), gate.beta)
-    except ValueError as error:
-        raise _untestable(gate, error) from None
-
-
-def _paired(spec: Spec, n: int, rule: Rule, past: Past) -> EarlyTest:
-    gate = spec.gate
-    assert gate.delta is not None
-    runs = exchangeable(gate, spec.hw.name, n, past).runs
-    outcomes = [run.outcomes for run in runs if run.outcomes is not None]
-    builds = len(outcomes)
-    note = _shortage(builds)
-    if builds < BUILDS_TO_FAIL:
-        return EarlyTest(method=gate.early_stop, test=None, note=note)
-    right = [sum(answers) for answers in zip(*outcomes, strict=True)]
-    try:
-        test = PairedSprt(right, builds, gate.delta, _alpha(gate, rule), gate.beta)
-    except ValueError as error:
-        raise _untestable(gate, error) from None
-    return EarlyTest(method=gate.early_stop, test=test, note=note)
-
-
-def _alpha(gate: Gate, rule: Rule) -> float:
-    """The gate's; a locked gate need not state the one that its lock was derived with."""
-    is_locked = rule.method == Method.LOCKED.value
-    return rule.alpha if is_locked and rule.alpha is not None else nominal_alpha(gate)
-
-
-def _shortage(builds: int) -> str:
+def builds_note(builds: int) -> str:
+    """Which verdicts so many builds are too few for; empty where they are enough."""
     have = f"early_stop paired_sprt: {builds} distinct builds with answers per question"
     if builds < BUILDS_TO_FAIL:
         return f"{have}, {BUILDS_TO_FAIL} needed to stop on FAIL and {BUILDS_TO_PASS} on PASS: this run asks on"

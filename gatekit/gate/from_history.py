@@ -12,7 +12,7 @@ from gatekit.gate.alpha import nominal_alpha
 from gatekit.gate.drop_test import ConditionalTest, CountTest, DropTest
 from gatekit.gate.flips import flip_variance, questions, right_before
 from gatekit.gate.prior import own_prior
-from gatekit.gate.rule import POWER, binding_floor, floor_notes, stated_observed, zone_notes
+from gatekit.gate.rule import POWER, binding_floor, check_drop, floor_notes, stated_observed, zone_notes
 from gatekit.gate.rung import Rung
 from gatekit.gate.wording import percent
 from gatekit.records.lock import Prior
@@ -41,12 +41,16 @@ _SURPRISING = 0.01  # for the note on totals that scatter more than flips
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromHistory:
-    """A rule from earlier runs. `before` says of each question how many of them got it right; () if unused."""
+    """A rule from earlier runs. `before` says of each question how many of them got it right; () if unused.
+
+    `alone` is the count that it asks for without gate.floor.
+    """
 
     rule: Rule
     test: DropTest
     predicted: NextCount
     guarded: Fraction
+    alone: int
     before: tuple[int, ...] = ()
 
 
@@ -92,7 +96,8 @@ def _from_baseline(gate: Gate, n: int, rung: Rung, alpha: float) -> FromHistory:
     sd = sqrt(binomial_variance(mean, n) * (1 + Fraction(n, size)))
     base = _Base(predicted=NextCount(mean=float(mean), sd=sd, df=inf), mean=mean)
     rule = _rule(gate, n, rung, alpha, base, k_reject=found.k_pass, realised=found.size)
-    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=healthy_accuracy(mean, n))
+    guarded = healthy_accuracy(mean, n)
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=guarded, alone=found.k_pass)
 
 
 def _from_count(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base) -> FromHistory:
@@ -100,7 +105,8 @@ def _from_count(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base) -> Fr
     test = CountTest(k_reject=k_reject, tail=lambda count: count_tail(base.predicted, count))
     realised = count_tail(base.predicted, k_reject - 1)
     rule = _rule(gate, n, rung, alpha, base, k_reject=k_reject, realised=realised)
-    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=healthy_accuracy(base.mean, n))
+    guarded = healthy_accuracy(base.mean, n)
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=guarded, alone=k_reject)
 
 
 def _from_answers(gate: Gate, n: int, rung: Rung, alpha: float, before: tuple[int, ...], prior: Prior) -> FromHistory:
@@ -112,10 +118,9 @@ def _from_answers(gate: Gate, n: int, rung: Rung, alpha: float, before: tuple[in
         test = ConditionalTest(questions=sizes, critical=alpha)
     else:
         base, test = _guarded_flips(prior, runs, sizes, alpha)
-    rule = _rule(gate, n, rung, alpha, base, k_reject=reject_below(base.predicted, alpha), realised=None)
-    return FromHistory(
-        rule=rule, test=test, predicted=base.predicted, guarded=healthy_accuracy(base.mean, n), before=before
-    )
+    alone, guarded = reject_below(base.predicted, alpha), healthy_accuracy(base.mean, n)
+    rule = _rule(gate, n, rung, alpha, base, k_reject=alone, realised=None)
+    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=guarded, alone=alone, before=before)
 
 
 def _guarded_flips(
@@ -160,8 +165,10 @@ def _flips(prior: Prior, runs: tuple[PastRun, ...], sizes: tuple[int, ...], alph
 
 
 def _rule(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base, *, k_reject: int, realised: float | None) -> Rule:
-    predicted = base.predicted
-    k_reject = max(k_reject, binding_floor(gate, n))
+    predicted, floor = base.predicted, binding_floor(gate, n)
+    check_drop(gate, healthy_accuracy(base.mean, n))
+    if floor > k_reject:  # it decides alone, and the rate of the rule is not its own
+        k_reject, realised = floor, count_tail(predicted, floor - 1)
     k_accept = None
     if gate.delta is not None:
         k_accept = max(0, accept_from(predicted, n * exact(gate.delta), gate.beta))

@@ -23,7 +23,7 @@ def history_steps(gate: Gate, again: Retrial) -> Iterator[Step]:
     rule = again.trial.rule
     yield named(rule)
     if rule.alpha is not None:
-        yield alpha_step(gate, rule.alpha)
+        yield alpha_step(gate, rule.alpha, rule.early)
     if rule.method == Method.LOCKED.value:
         yield from _lock_steps(again)
     else:

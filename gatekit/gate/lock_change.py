@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 from gatekit.records.canonical import Plain, to_plain
 from gatekit.records.lock import Lock
 
-_NOT_COMPARED = frozenset({"format", "looser_because"})
-_NESTED = frozenset({"fields", "prior", "excluded"})
+# What was left out moves no number: a run under another key or a repeat of a build leaves a lock as it is.
+_NOT_COMPARED = frozenset({"format", "looser_because", "excluded"})
+_NESTED = frozenset({"fields", "prior"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockChange:
-    """Every value that differs, in the order of the lock's fields.
+    """Every value that differs, in the order of the lock's fields; which runs were left out is none of them.
 
     `is_first`: there was no lock before. `is_new_series`: it was that of another key or number of questions, so
     that its counts do not compare. `is_looser`: for the same series fewer right answers fail no more, or pass.

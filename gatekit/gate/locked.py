@@ -20,7 +20,7 @@ from gatekit.records.run import Comparability
 from gatekit.records.spec import Gate, Method
 from gatekit.records.verdict import Rule
 from gatekit.stats.exact import exact
-from gatekit.stats.next_count import NextCount, binomial_variance, count_tail, noticed_loss
+from gatekit.stats.next_count import NextCount, accept_from, binomial_variance, count_tail, noticed_loss, reject_below
 
 
 class Fault(StrEnum):
@@ -71,27 +71,34 @@ def key_differences(locked: Mapping[str, Plain], key: Comparability | None) -> t
     return tuple(Difference(field=name, locked=locked.get(name), now=key.fields.get(name)) for name in names)
 
 
-def from_lock(gate: Gate, lock: Lock, history: Exchangeable) -> FromHistory:
+def from_lock(gate: Gate, lock: Lock, history: Exchangeable, *, share: float = 1.0) -> FromHistory:
     """The rule of a lock: FAIL below its k_reject, or below gate.floor, which binds beside it.
 
-    The p-value of a count is that of the next count which the lock predicts, about normal or Student's t.
+    The p-value of a count is that of the next count which the lock predicts, about normal or Student's t. Beside a
+    sequential test the lock has a `share` of its alpha: its k_reject is then that of the prediction, its k_accept
+    what excludes gate.delta by it, and neither is looser in the direction of the other error than it was derived.
     """
     predicted = predicted_by(lock)
-    n, mean = lock.n, exact(lock.mean)
-    k_reject = max(lock.k_reject, binding_floor(gate, n))
+    n, mean, alpha = lock.n, exact(lock.mean), share * lock.alpha
+    alone, k_accept = lock.k_reject, lock.k_accept
+    if share < 1:
+        alone = min(alone, reject_below(predicted, alpha))
+        if gate.delta is not None:
+            k_accept = max(k_accept or 0, accept_from(predicted, n * exact(gate.delta), gate.beta))
+    k_reject = max(alone, binding_floor(gate, n))
     loss = noticed_loss(predicted, k_reject, POWER)
     rule = Rule(
         method=Method.LOCKED.value,
         n=n,
         k_reject=k_reject,
-        k_accept=lock.k_accept,
+        k_accept=k_accept,
         reference_accuracy=lock.mean / n,
-        alpha=lock.alpha,
+        alpha=alpha,
         realised_alpha=count_tail(predicted, k_reject - 1),
         sigmas=float(mean - k_reject) / sqrt(binomial_variance(mean, n)),
         noticed_drop=None if loss is None else loss / n,
         power=POWER,
-        notes=(*zone_notes(k_reject, lock.k_accept), *floor_notes(gate, n), *history.notes),
+        notes=(*zone_notes(k_reject, k_accept), *floor_notes(gate, n), *history.notes),
         why=f"the lock of {lock.spec} ({lock.method}; {lock.why}), inputs {short(lock.inputs)}",
         used=lock.used,
         excluded=lock.excluded,
@@ -99,8 +106,9 @@ def from_lock(gate: Gate, lock: Lock, history: Exchangeable) -> FromHistory:
         df=lock.df,
         psi=lock.psi,
     )
-    test = CountTest(k_reject=lock.k_reject, tail=lambda count: count_tail(predicted, count))
-    return FromHistory(rule=rule, test=test, predicted=predicted, guarded=healthy_accuracy(Fraction(mean), n))
+    test = CountTest(k_reject=alone, tail=lambda count: count_tail(predicted, count))
+    guarded = healthy_accuracy(Fraction(mean), n)
+    return FromHistory(rule=rule, test=test, predicted=predicted, guarded=guarded, alone=alone)
 
 
 def predicted_by(lock: Lock) -> NextCount:

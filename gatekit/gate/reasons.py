@@ -13,12 +13,13 @@ from gatekit.gate.rung import Shortage
 from gatekit.gate.trial import Trial
 from gatekit.gate.wording import bare_percent, p_value, percent, points, seen, short
 from gatekit.records.answers import Counts
-from gatekit.records.spec import EarlyStop, Gate, Method, Spec
+from gatekit.records.spec import Gate, Method, Spec
 from gatekit.records.verdict import Churn, Outcome
 
 _MEND = "mend what the failures of the lost questions name, then run again"
 _LOCK = "derive it from history with the overrides of this run, and review it: gatekit thresholds recompute ... --write"
 _MOST_FIELDS = 4
+_MANY = 1000
 _READ = "see the wrong answers: gatekit history show RUN --wrong"
 
 
@@ -39,8 +40,14 @@ def mismatch(spec: Spec, counts: Counts) -> Reason | None:
     return Reason(
         code="protocol-mismatch",
         text=f"gate {spec.gate.name} was measured under {', '.join(other)}: its threshold says nothing here",
-        hint="run under the protocol of gate.measured_under, or measure the gate again under this one",
+        hint=f"run under the protocol of gate.measured_under, or {_other_way(spec.gate)}",
     )
+
+
+def _other_way(gate: Gate) -> str:
+    if gate.method in (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL):
+        return "measure the gate again under this one"
+    return "let history decide without the typed floor: gate.floor=null gate.measured_under=null"
 
 
 def no_questions() -> Reason:
@@ -124,14 +131,15 @@ def failed(trial: Trial, changed: Churn | None) -> Reason:
     )
 
 
-def sequential(trial: Trial, outcome: Outcome, method: EarlyStop) -> Reason:
+def sequential(trial: Trial, outcome: Outcome) -> Reason:
     """The sequential test crossed a boundary before every question was asked."""
-    alpha, beta = trial.rule.alpha, trial.gate.beta
+    early = trial.rule.early
+    assert early is not None
     if outcome is Outcome.FAIL:
-        rate = "" if alpha is None else f" (nominal alpha {percent(alpha)})"
-        return Reason(code="sequential-fail", text=f"{_seen(trial)}: {method.value} finds a drop{rate}", hint=_READ)
+        text = f"{_seen(trial)}: {early.method} finds a drop (false alarms at most {percent(early.alpha)})"
+        return Reason(code="sequential-fail", text=text, hint=_READ)
     drop = points(margin(trial.gate))
-    text = f"{_seen(trial)}: {method.value} excludes a drop of {drop} (missed at most {percent(beta)})"
+    text = f"{_seen(trial)}: {early.method} excludes a drop of {drop} (missed at most {percent(early.beta)})"
     return Reason(code="sequential-pass", text=text)
 
 
@@ -162,9 +170,18 @@ def inconclusive(trial: Trial) -> Reason:
         return _too_many_truncated(trial)
     if trial.is_drop:
         return _too_small(trial, "FAIL", n_to_fail(trial.criterion.planning))
+    if trial.criterion.is_reference_missing:
+        return _no_reference(trial)
     if not trial.criterion.enough.can_pass:
         return _too_small(trial, "PASS", n_to_pass(trial.criterion.planning))
     return _between(trial)
+
+
+def _no_reference(trial: Trial) -> Reason:
+    drop = points(margin(trial.gate))
+    text = f"{_seen(trial)} reaches the floor, but without a healthy accuracy no run can exclude a drop of {drop}"
+    hint = "this run counts from now on; for a verdict at once set gate.observed to what a healthy build scored"
+    return Reason(code="no-reference", text=text, hint=hint)
 
 
 def _too_many_truncated(trial: Trial) -> Reason:
@@ -184,23 +201,36 @@ def _too_small(trial: Trial, verdict: str, needed: int | None) -> Reason:
         reach = "whatever the number of questions" if needed is None else f"at {n} questions with this history"
         text = f"{_seen(trial)}, but gate {name} {never}, {reach}"
         return Reason(code="gate-cannot-decide", text=text, hint="change gate.floor, gate.tolerance or gate.delta")
+    healthy = trial.rule.reference_accuracy
+    if trial.gate.observed is not None and healthy is not None and healthy <= margin(trial.gate):
+        of = f"{trial.gate.observed.correct} of {trial.gate.observed.n}"
+        text = f"{_seen(trial)}, but gate.observed, {of}, leaves no drop of {points(margin(trial.gate))} to find"
+        return Reason(code="gate-cannot-decide", text=text, hint="set gate.observed to what a healthy build scored")
     few = "1 question is too few" if n == 1 else f"{n} questions are too few"
     limit = f"a margin of {points(margin(trial.gate))} needs at least {needed}"
     text = f"{_seen(trial)}, but {few} for a {verdict}: {limit}"
-    return Reason(code="too-small", text=text, hint=f"set task.n to {needed} or more")
+    return Reason(code="too-small", text=text, hint=f"set task.n to {needed} or more{_if_any(needed)}")
+
+
+def _if_any(needed: int) -> str:
+    """How many questions the task has is not known here; few tasks have very many."""
+    return ", if the task has as many" if needed > _MANY else ""
 
 
 def _between(trial: Trial) -> Reason:
     zone = f"under {trial.rule.k_reject} is a FAIL, {trial.k_pass} or more a PASS"
     if trial.rule.by_p_value:
-        zone = f"no drop by its p-value, but a PASS takes {trial.k_pass} or more"
+        zone = f"no drop by its p-value, but a PASS takes {trial.rule.k_accept} or more"
     alpha = trial.rule.alpha if trial.rule.alpha is not None else trial.rule.realised_alpha
     needed = n_to_decide(trial.criterion.planning, trial.rule.n, alpha)
-    more = "ask more questions" if needed is None else f"ask about {needed} questions"
+    n, larger = trial.rule.n, "accept a larger gate.delta"
+    if needed is not None and needed > n:
+        larger = f"one run of {n} questions cannot tell, about {needed} could{_if_any(needed)}; or {larger}"
+    other = "" if trial.rule.used else ", or take gate=auto: on history it needs fewer questions"
     return Reason(
         code="between-thresholds",
         text=f"{_seen(trial)}: {zone}, and in between the run cannot tell",
-        hint=f"{more}, or accept a larger gate.delta",
+        hint=f"{larger}{other}",
     )
 
 

@@ -13,6 +13,7 @@ from gatekit.gate.exchangeable import Exchangeable
 from gatekit.gate.locked import from_lock
 from gatekit.gate.rule import binding_floor
 from gatekit.gate.rung import PER_QUESTION, Rung
+from gatekit.gate.split import SHARE, as_decided
 from gatekit.gate.strata import Strata, sorter, unsorted
 from gatekit.gate.trial import Trial
 from gatekit.records.answers import Status, statuses
@@ -46,7 +47,7 @@ def retrial(record: RunRecord, rule: Rule, past: Past | None) -> Retrial | str:
 
     `past` holds the runs named in `rule.used`, and the lock of a locked gate.
     """
-    gate = record.spec.gate
+    gate = as_decided(record.spec.gate, rule)
     if rule.method == Method.LOCKED.value:
         return _by_lock(record, rule, None if past is None else past.lock)
     runs = _used(rule, past)
@@ -82,10 +83,11 @@ def is_lock_of(lock: Lock, gate: Gate, rule: Rule) -> bool:
 
 
 def _by_lock(record: RunRecord, rule: Rule, lock: Lock | None) -> Retrial | str:
-    gate = record.spec.gate
+    gate = as_decided(record.spec.gate, rule)
     if lock is not None and lock.n == rule.n and is_lock_of(lock, gate, rule):
-        found = from_lock(gate, lock, Exchangeable(runs=(), excluded={}))
-        criterion = criterion_of(replace(gate, alpha=lock.alpha), rule.n, found, (), is_typed=False)
+        share = 1.0 if rule.early is None else SHARE
+        found = from_lock(gate, lock, Exchangeable(runs=(), excluded={}), share=share)
+        criterion = criterion_of(replace(gate, alpha=share * lock.alpha), rule.n, found, (), is_typed=False)
         return Retrial(trial=_trial(record, gate, criterion), lock=lock)
     if record.verdict.reason_code in _NEEDS_LOCK:
         return "not computed anew: it takes the lock that decided"
@@ -101,6 +103,7 @@ def _stored(gate: Gate, rule: Rule) -> Criterion:
         test=CountTest(k_reject=rule.k_reject),
         enough=Enough(can_pass=True, can_fail=True),
         floor=binding_floor(gate, rule.n),
+        alone=rule.k_reject,
         planning=replace(gate, method=Method.EXACT_BINOMIAL, floor=None, observed=observed, alpha=rule.alpha),
         is_typed=False,
     )

@@ -39,10 +39,12 @@ def rule(gate: Gate, n: int) -> Rule:
     """The gate's decision rule at n questions: counts, error rates, and what it cannot see, in words.
 
     Raises ConfigError when the gate lacks what its method needs: `gate-needs-floor`, `gate-needs-observed`,
-    `gate-needs-alpha`, `gate-observed-impossible`, or `gate-needs-questions` for n < 1.
+    `gate-needs-alpha`, `gate-observed-impossible`, `gate-needs-questions` for n < 1, or `drop-too-large`.
     """
     found = thresholds(gate, n)
     reference = _reference(gate, found)
+    if gate.method is not Method.STATIC_FLOOR or gate.observed is not None:
+        check_drop(gate, reference)
     p, k = float(reference), found.k_reject
     deviation = sqrt(n * reference * (1 - reference))
     drop = noticed_drop(n, k, reference, POWER)
@@ -65,8 +67,24 @@ def rule(gate: Gate, n: int) -> Rule:
     )
 
 
+def check_drop(gate: Gate, healthy: Fraction) -> None:
+    """Raises ConfigError (`drop-too-large`) when gate.delta leaves nothing of the healthy accuracy."""
+    if gate.delta is None or exact(gate.delta) < healthy:
+        return
+    raise ConfigError.one(
+        f"gate {gate.name}: a drop of {points(gate.delta)} from a healthy accuracy of {accuracy(float(healthy))} "
+        "leaves nothing",
+        reason="drop-too-large",
+        where="gate.delta",
+        hint="choose a smaller gate.delta",
+    )
+
+
 def thresholds(gate: Gate, n: int) -> Thresholds:
-    """The gate's counts at n questions, without words. Errors: as `rule`."""
+    """The gate's counts at n questions, without words. Errors: as `rule`, but for `drop-too-large`.
+
+    A floor has a k_accept only where `gate.observed` says what a drop would be from.
+    """
     if n < 1:
         raise ConfigError.one(
             f"a gate needs at least one question, not {n}",
@@ -78,10 +96,15 @@ def thresholds(gate: Gate, n: int) -> Thresholds:
         return _floor_thresholds(gate, n)
     p0 = observed_accuracy(stated_observed(gate))
     alpha, k_reject = _alpha_and_count(gate, n, p0)
-    k_accept = None
-    if gate.delta is not None:
-        k_accept = accept_count(n, max(Fraction(0), p0 - exact(gate.delta)), gate.beta)
-    return Thresholds(guarded=p0, alpha=alpha, k_reject=max(k_reject, binding_floor(gate, n)), k_accept=k_accept)
+    k_reject = max(k_reject, binding_floor(gate, n))
+    return Thresholds(guarded=p0, alpha=alpha, k_reject=k_reject, k_accept=_accept(gate, n, p0))
+
+
+def _accept(gate: Gate, n: int, p0: Fraction) -> int | None:
+    """The count that excludes a drop of gate.delta below p0; None where no delta is set."""
+    if gate.delta is None:
+        return None
+    return accept_count(n, max(Fraction(0), p0 - exact(gate.delta)), gate.beta)
 
 
 def binding_floor(gate: Gate, n: int) -> int:
@@ -111,11 +134,12 @@ def _floor_thresholds(gate: Gate, n: int) -> Thresholds:
             where="gate.floor",
             hint="set gate.floor to an accuracy between 0 and 1",
         )
+    k_accept = None
     if gate.observed is not None:
-        stated_observed(gate)
+        k_accept = _accept(gate, n, observed_accuracy(stated_observed(gate)))
     guarded = max(Fraction(0), exact(gate.floor) - exact(gate.tolerance))
     k_reject = floor_count(gate.floor, gate.tolerance, n)
-    return Thresholds(guarded=guarded, alpha=None, k_reject=k_reject, k_accept=None)
+    return Thresholds(guarded=guarded, alpha=None, k_reject=k_reject, k_accept=k_accept)
 
 
 def stated_observed(gate: Gate) -> Observed:
@@ -170,7 +194,7 @@ def floor_notes(gate: Gate, n: int) -> tuple[str, ...]:
     """What a floor beside another method asks for."""
     if gate.floor is None or gate.method is Method.STATIC_FLOOR:
         return ()
-    return (f"gate.floor binds too: FAIL below {binding_floor(gate, n)} of {n}",)
+    return (f"gate.floor stands beside it: FAIL below {binding_floor(gate, n)} of {n}",)
 
 
 def _notes(gate: Gate, n: int, found: Thresholds, reference: Fraction) -> tuple[str, ...]:
@@ -210,5 +234,7 @@ def _blindness(found: Thresholds, n: int, reference: Fraction, drop: float | Non
         return f"blind to every drop below {p}"
     dropped = max(Fraction(0), reference - exact(DEFAULT_DELTA))
     rate = percent(lower_tail(found.k_reject, n, dropped))
+    if drop == 0:
+        return f"at an accuracy of {p} it fails in {percent(lower_tail(found.k_reject, n, reference))} of runs as it is"
     small = f"blind to drops of less than {points(drop)} below {p} (noticed in under {percent(POWER)} of runs)"
     return f"{small}; a drop to {accuracy(float(dropped))} fails in {rate} of runs"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gatekit.gate.criterion import Criterion, criterion, is_mismatched
+from gatekit.gate.criterion import Criterion, is_mismatched
+from gatekit.gate.split_criterion import criterion
 from gatekit.gate.strata import Statuses, sorter
 from gatekit.gate.trial import Trial
 from gatekit.records.past import Past

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gatekit.gate.wording import bare_percent
 from gatekit.records.answers import Counts
 from gatekit.records.spec import Gate
-from gatekit.records.verdict import Outcome, Rule
+from gatekit.records.verdict import Early, Outcome, Rule
 from gatekit.stats.exact import exact
 
 _MOST_SHOWN = 12
@@ -27,8 +27,11 @@ def named(rule: Rule) -> Step:
     return Step(label="rule", text=f"{rule.method}: {rule.why}" if rule.why else rule.method)
 
 
-def alpha_step(gate: Gate, alpha: float) -> Step:
-    """The false-alarm rate, and what it comes from."""
+def alpha_step(gate: Gate, alpha: float, early: Early | None = None) -> Step:
+    """The false-alarm rate, and what it comes from; that of a rule beside a sequential test is its own share."""
+    if early is not None:
+        text = f"{alpha:.3g}, the rule's share of {early.asked_alpha:.3g}: the rest is for the sequential test"
+        return Step(label="alpha", text=text)
     if gate.alpha is None and gate.sigmas is not None:
         return Step(label="alpha", text=f"P(Z < -{gate.sigmas:g}) = {alpha:.3g}, the normal tail")
     if gate.alpha is not None or gate.budget is None:

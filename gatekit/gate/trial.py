@@ -29,8 +29,6 @@ class Trial:
     @property
     def k_pass(self) -> int:
         """The count from which on the run can PASS, n + 1 when no count is enough; about, where a p-value decides."""
-        if self.rule.by_p_value and self.rule.k_accept is not None:
-            return max(self.rule.k_accept, self.criterion.floor)
         return max(self.rule.k_reject, self.rule.k_accept or 0)
 
     @property
@@ -48,6 +46,12 @@ class Trial:
         """Whether floor and limits are met already, so that a sequential test alone may pass the run."""
         is_over = self.is_over_lost or self.is_over_truncated
         return not is_over and not self.criterion.is_below_floor(self.strata.right)
+
+    def allows(self, outcome: Outcome) -> bool:
+        """Whether a sequential test alone may end the run so: a PASS needs floor and limits met already."""
+        if outcome is Outcome.PASS:
+            return self.allows_pass and not self.criterion.is_reference_missing
+        return outcome is Outcome.FAIL and self.criterion.enough.can_fail
 
     def agreed(self) -> Outcome | None:
         """The outcome that every completion of the open questions leads to; None where they differ.

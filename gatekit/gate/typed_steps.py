@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
-from gatekit.gate.rule import Thresholds, binding_floor, thresholds
+from gatekit.gate.rule import Thresholds, binding_floor, observed_accuracy, thresholds
 from gatekit.gate.step import Step, alpha_step, floor_step, named
 from gatekit.gate.wording import accuracy
 from gatekit.records.spec import Gate, Method
@@ -21,7 +21,7 @@ def typed_steps(gate: Gate, rule: Rule) -> Iterator[Step]:
     alone = replace(gate, floor=None) if gate.method is Method.EXACT_BINOMIAL else gate
     found, floor = thresholds(alone, rule.n), binding_floor(gate, rule.n)
     yield named(rule)
-    yield from _inputs(gate, found, rule.n)
+    yield from _inputs(gate, found, rule)
     yield Step(label="k_reject", text=_reject_text(gate, found, rule.n))
     if alone is not gate and floor:
         yield floor_step(floor, found.k_reject, rule.n)
@@ -29,15 +29,15 @@ def typed_steps(gate: Gate, rule: Rule) -> Iterator[Step]:
         yield Step(label="k_accept", text=_accept_text(gate, found, rule.n))
 
 
-def _inputs(gate: Gate, found: Thresholds, n: int) -> Iterator[Step]:
+def _inputs(gate: Gate, found: Thresholds, rule: Rule) -> Iterator[Step]:
     if gate.method is Method.STATIC_FLOOR:
-        yield Step(label="inputs", text=f"n = {n}, floor {gate.floor!r}, tolerance {gate.tolerance:g}")
+        yield Step(label="inputs", text=f"n = {rule.n}, floor {gate.floor!r}, tolerance {gate.tolerance:g}")
         return
     observed = gate.observed
     measured = "" if observed is None else f" (measured: {observed.correct} of {observed.n})"
-    yield Step(label="inputs", text=f"n = {n}, healthy accuracy p = {accuracy(float(found.guarded))}{measured}")
+    yield Step(label="inputs", text=f"n = {rule.n}, healthy accuracy p = {accuracy(float(found.guarded))}{measured}")
     if found.alpha is not None:
-        yield alpha_step(gate, found.alpha)
+        yield alpha_step(gate, found.alpha, rule.early)
 
 
 def _reject_text(gate: Gate, found: Thresholds, n: int) -> str:
@@ -68,8 +68,9 @@ def _sigma_text(gate: Gate, p: Fraction, n: int) -> str:
 
 def _accept_text(gate: Gate, found: Thresholds, n: int) -> str:
     k = found.k_accept or 0
-    dropped = max(Fraction(0), found.guarded - exact(gate.delta or 0.0))
-    distribution = f"Y ~ Bin({n}, {_ratio(found.guarded)} - {gate.delta:g})"
+    healthy = found.guarded if gate.observed is None else observed_accuracy(gate.observed)
+    dropped = max(Fraction(0), healthy - exact(gate.delta or 0.0))
+    distribution = f"Y ~ Bin({n}, {_ratio(healthy)} - {gate.delta:g})"
     tails = (
         f"P(Y >= {k}) = {upper_tail(k, n, dropped):.3g}, P(Y >= {k - 1}) = {upper_tail(k - 1, n, dropped):.3g} > beta"
     )

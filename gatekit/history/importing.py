@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,7 +18,7 @@ from gatekit.history.foreign_lines import foreign_lines
 from gatekit.history.place import Place
 from gatekit.history.records_folder import MAX_RECORD_BYTES, StoredRecord, create_run_dir, read_stored, record_path
 from gatekit.history.run_row import NewRow, run_row
-from gatekit.history.totals import Total, read_totals
+from gatekit.history.totals import Total, json_flaw, read_totals
 from gatekit.records.answers import Counts
 from gatekit.records.canonical import Plain, canonical_json, digest
 from gatekit.records.run import Comparability, Dataset, RunRecord, Served, record_from_plain, record_to_plain
@@ -38,6 +39,7 @@ _CONFIDENCE = 0.95
 _GSM8K_APPEARED = "2021-10-27"
 _TO_THE_SECOND = 19
 _ID_DIGITS = 12
+_MOST_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +53,14 @@ class Under:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """How many runs of the file are new in the history and how many were in it, and what to know about them."""
+    """How many runs of the file are new in the history and how many were in it, and what to know about them.
+
+    `prefix` is how the ids of all of them begin: the whole id of a single one, empty where they share nothing.
+    """
 
     added: int
     known: int
+    prefix: str
     flags: tuple[str, ...] = ()
 
 
@@ -80,7 +86,7 @@ def import_records(place: Place, path: Path, *, now: datetime) -> Imported:
             flags += _flags(line, plain["finished_at"], now)
     if not seen:
         raise ConfigError.one("no records in this file", where=str(path), reason="bad-import")
-    return _kept(place, _once(path, seen), flags)
+    return _kept(place, _once(path, seen), flags, prefix=_common_start(seen))
 
 
 def import_totals(place: Place, path: Path, under: Under, *, now: datetime) -> Imported:
@@ -92,18 +98,37 @@ def import_totals(place: Place, path: Path, under: Under, *, now: datetime) -> I
     found = read_totals(path, n=len(under.dataset.question_ids))
     records: dict[str, RunRecord] = {}
     flags = [f"column left out: {name}" for name in found.left_out]
-    inexact = 0
     for total in found.totals:
         record = _total_record(total, under, path)
         first = records.setdefault(record.run_id, record)
         if not _is_same_total(first, record):
             what = f"run {record.run_id} is there twice with different content"
             raise ConfigError.one(what, where=f"{path}:{total.line}", reason="bad-import", hint="nothing was imported")
-        inexact += bool(total.others)
         flags += _flags(total.line, total.finished_at, now)
-    if inexact:
-        flags.append(f"accuracy of {inexact} lines has too few digits for one count: the nearest was taken")
+    flags += [*_inexact_flags(found.totals), *_nameless_flags(found.totals)]
     return _kept_totals(place, records, path, flags)
+
+
+def _common_start(run_ids: Iterable[str]) -> str:
+    """How all of them begin: what the first and the last in alphabetical order share."""
+    ids = list(run_ids)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(ids), max(ids), strict=False)))
+
+
+def _inexact_flags(totals: Sequence[Total]) -> Iterator[str]:
+    lines = [str(total.line) for total in totals if total.others]
+    if lines:
+        more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+        which = f"line{'s' if len(lines) > 1 else ''} {', '.join(lines[:_MOST_LINES])}{more}"
+        yield f"accuracy of {which} has too few digits for one count: the nearest was taken"
+
+
+def _nameless_flags(totals: Sequence[Total]) -> Iterator[str]:
+    """Nights of one build are one observation, and nothing tells the builds of these apart."""
+    nameless = sum(total.build is None for total in totals)
+    if nameless > 1:
+        what = f"{nameless} of {len(totals)} totals name no build (column `build`)"
+        yield f"{what}: all of them together are one observation, because one build is one vote"
 
 
 def _total_record(total: Total, under: Under, path: Path) -> RunRecord:
@@ -181,17 +206,17 @@ def _kept_totals(place: Place, records: Mapping[str, RunRecord], path: Path, fla
             kept.append(stored.plain)
         else:
             _refuse_other(str(path), run_id, plain["digest"], str(stored.path), stored.digest)
-    return _kept(place, kept, flags)
+    return _kept(place, kept, flags, prefix=_common_start(records))
 
 
-def _kept(place: Place, plains: Iterable[Plain], flags: Iterable[str]) -> Imported:
+def _kept(place: Place, plains: Iterable[Plain], flags: Iterable[str], *, prefix: str) -> Imported:
     """Each record in its file as it is, then all of them in the index, in their order."""
     from gatekit.history import index
 
     added = index.add_many(place, (_kept_row(place, plain) for plain in plains))
     if added.problems:
         raise InfraError(added.problems[0], reason="run-id-taken", hint="two runs need two run ids")
-    return Imported(added=added.added, known=added.known, flags=tuple(flags))
+    return Imported(added=added.added, known=added.known, prefix=prefix, flags=tuple(flags))
 
 
 def _kept_row(place: Place, plain: Plain) -> NewRow:
@@ -232,7 +257,7 @@ def _record(where: str, text: str) -> Plain:
             return plain
         why = f"{flaw.json_path}: {flaw.message}"
     except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
-        why = str(error)
+        why = json_flaw(error)
     hint = "nothing was imported; old totals need --format totals"
     raise ConfigError.one(f"not a whole run record: {why[:200]}", where=where, reason="bad-import", hint=hint)
 

@@ -30,6 +30,7 @@ from gatekit.records.run import RunRecord, record_to_plain
 from gatekit.records.verdict import Outcome
 
 _NEAREST = 5
+_NEAR = 0.6
 _IDS_SEARCHED = 1000
 _ROWS_AT_ONCE = 50_000
 _NAMES_AT_ONCE = 500
@@ -451,5 +452,6 @@ def _select(place: Place, query: sa.Select[*tuple[Any, ...]]) -> list[sa.Row[*tu
 
 def _nearest_hint(place: Place, run_id: str) -> str:
     ids = [row.run_id for row in list_runs(place, limit=_IDS_SEARCHED)]
-    nearest = difflib.get_close_matches(run_id, ids, n=_NEAREST, cutoff=0.4) or ids[:_NEAREST]
-    return f"nearest: {', '.join(nearest)}" if nearest else "it holds no runs yet"
+    nearest = difflib.get_close_matches(run_id, ids, n=_NEAREST, cutoff=_NEAR)
+    shown = nearest or ids[:_NEAREST]
+    return f"{'nearest' if nearest else 'newest'}: {', '.join(shown)}" if shown else "it holds no runs yet"

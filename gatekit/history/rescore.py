@@ -54,7 +54,7 @@ def rescored_id(run_id: str, reader: Reader) -> str:
 def why_not(record: RunRecord) -> str | None:
     """Why a run cannot be scored anew; None where it can."""
     if not record.observations:
-        return "it has no saved answers (only its total is known)"
+        return "it has no texts of answers, only its total is known"
     if all(seen.text is None for seen in record.observations):
         return "none of its answers has a text"
     return None

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -26,9 +26,11 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 _REQUIRED = ("finished_at", "n")
 _KNOWN = (*_REQUIRED, "correct", "accuracy", "run_id", "build")
+_OF_AN_EXPORT = ("comparability", "comparability_key", "digest", "lost", "unasked")
 _MOST_PROBLEMS = 20
 _MAX_BUILD_CHARACTERS = 200
 _SHOWN_CHARACTERS = 40
+_OTHER_SEPARATORS = (";", "\t", "|")
 _COUNT = re.compile(r"\d{1,7}", re.ASCII)
 _SHARE = re.compile(r"(?:\d{1,3}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII)
@@ -84,6 +86,7 @@ def read_totals(path: Path, *, n: int) -> Totals:
     for line, row in _rows(path, lines):
         try:
             cells = row if isinstance(row, Mapping) else _object(row)
+            _refuse_export(path, line, cells)
             left_out |= dict.fromkeys(str(name) for name in cells if name not in _KNOWN)
             found.append(_total(line, cells, n))
         except _Refused as refused:
@@ -95,6 +98,11 @@ def read_totals(path: Path, *, n: int) -> Totals:
             "no totals in this file", where=str(path), reason="bad-import", hint="columns: finished_at,n,correct"
         )
     return Totals(totals=tuple(found), left_out=tuple(left_out))
+
+
+def json_flaw(error: Exception) -> str:
+    """What is wrong with a line of JSON. The line's number is that in the file, which the decoder does not know."""
+    return f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _rows(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, object] | str]]:
@@ -126,16 +134,31 @@ def _csv_rows(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[in
 
 def _header(path: Path, line: int, cells: Sequence[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
+    _refuse_export(path, line, names)
     twice = sorted({name for name in names if names.count(name) > 1})
     missing = [name for name in _REQUIRED if name not in names]
     what = None
-    if twice:
+    other = next((mark for mark in _OTHER_SEPARATORS if len(names) == 1 and mark in names[0]), None)
+    if other is not None:
+        what = f"the separator must be a comma, this header has {other!r}"
+    elif twice:
         what = f"column {twice[0][:_SHOWN_CHARACTERS]!r} is there twice"
     elif missing:
         what = f"no column {missing[0]!r} among {', '.join(names)[:_SHOWN_CHARACTERS]!r}"
     if what is not None:
         raise ConfigError([_problem(path, line, _Refused(what))])
     return names
+
+
+def _refuse_export(path: Path, line: int, names: Iterable[str]) -> None:
+    """An export holds runs of several series, and some that were not asked everything: as totals they would all be
+    whole runs of one series."""
+    found = [name for name in _OF_AN_EXPORT if name in names]
+    if found:
+        word, them = ("column", "its") if len(found) == 1 else ("columns", "their")
+        what = f"{word} {', '.join(found)}: this is an export of gatekit, not old totals ({them} meaning would be lost)"
+        hint = "import the jsonl export instead, without --format totals; nothing was imported"
+        raise ConfigError.one(what, where=f"{path}:{line}", reason="bad-import", hint=hint)
 
 
 def _object(text: str) -> Mapping[str, object]:
@@ -155,7 +178,7 @@ def _object(text: str) -> Mapping[str, object]:
             text, object_pairs_hook=once, parse_constant=constant, parse_float=_Literal, parse_int=_Literal
         )
     except (ValueError, RecursionError) as error:
-        raise _Refused(f"not JSON: {str(error)[:80]}") from error
+        raise _Refused(f"not JSON: {json_flaw(error)[:80]}") from error
     if not isinstance(found, Mapping):
         raise _Refused("not a JSON object")
     return found

@@ -35,6 +35,25 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Early:
+    """The sequential test beside a rule, and how the gate's error rates are split between the two.
+
+    `alpha` and `beta` bound its own FAIL and PASS, `asked_alpha` and `asked_beta` are those of the whole gate.
+    It asks whether the whole run would get `healthy` right answers (K0) or only `dropped` (K1); both are None for
+    a test question by question, which rests on `builds` earlier builds (None where it rests on none).
+    """
+
+    method: str
+    alpha: float
+    beta: float
+    asked_alpha: float
+    asked_beta: float
+    healthy: int | None = None
+    dropped: int | None = None
+    builds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A decision rule as integer counts, with its error rates.
 
@@ -46,7 +65,8 @@ class Rule:
     standard deviations, `noticed_drop` the smallest drop that fails with probability `power`; each is None
     where it is undefined. `why` says why this method was chosen, `used` which earlier runs it rests on,
     `excluded` how many were left out and why; `phi`, `df` and `psi` are the dispersion, its degrees of freedom
-    and the over-dispersion factor of rules that have them.
+    and the over-dispersion factor of rules that have them. `early` is the sequential test beside it: `alpha` and
+    `k_accept` are then made at the rule's own share of the error rates.
     """
 
     method: str
@@ -66,6 +86,7 @@ class Rule:
     phi: float | None = None
     df: float | None = None
     psi: float | None = None
+    early: Early | None = None
 
     @property
     def by_p_value(self) -> bool:
@@ -91,8 +112,8 @@ class Verdict:
     """The outcome of one run, why, and what to do next.
 
     `p_value` is that of the run under no change, for rules that have one (with lost or unasked answers all counted
-    right for a FAIL, else all wrong); `cause` names what alone explains a
-    FAIL (`truncation`), None where nothing does.
+    right for a FAIL, else all wrong), None where a sequential test decided; `cause` names what alone explains a FAIL
+    (`truncation`), None where nothing does.
     """
 
     outcome: Outcome

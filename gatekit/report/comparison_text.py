@@ -21,6 +21,8 @@ _QUESTION_CHARACTERS = 400
 _ENDING_CHARACTERS = 160
 _PREDICTED_CHARACTERS = 40
 _FEW_CHANGES = 10
+_MOMENT = 19
+_UTC = ("Z", "+00:00")
 _COUNTS = ("correct", "wrong", "no_answer", "truncated", "lost", "unasked", "n")
 
 
@@ -32,7 +34,7 @@ def comparison_text(found: Comparison, *, limit: int, full: bool = False) -> str
     lines = [*aligned([_headings(), _run("before", found.before), _run("after", found.after)])]
     if found.warning is not None:
         lines += ["", *wrap(f"WARNING: {escape_terminal(found.warning)}", _WIDTH)]
-    for note in found.notes:
+    for note in (*_order(found.before, found.after), *found.notes):
         lines += ["", *wrap(f"note: {escape_terminal(note)}", _WIDTH)]
     lines += ["", *_tables(found), *_counts(found.before, found.after), ""]
     lines += [f"not compared: {escape_terminal(found.unpaired)}"] if found.unpaired else []
@@ -48,7 +50,19 @@ def _headings() -> tuple[str, ...]:
 def _run(label: str, side: Side) -> tuple[str, ...]:
     engine = side.engine if side.build is None else f"{side.engine} {side.build}"
     outcome = side.outcome + (" (simulated)" if side.simulated else "")
-    return (label, side.run_id, side.finished_at[:19], side.spec, side.hardware, engine, outcome)
+    return (label, side.run_id, _moment(side.finished_at), side.spec, side.hardware, engine, outcome)
+
+
+def _moment(finished_at: str) -> str:
+    """To the second, with the zone: UTC is Z, whichever way it was written."""
+    head, zone = finished_at[:_MOMENT], finished_at[_MOMENT:].lstrip(".0123456789")
+    return head + ("Z" if zone in _UTC else zone)
+
+
+def _order(before: Side, after: Side) -> Iterator[str]:
+    """Dates are compared as UTC, which is how a run writes them."""
+    if before.finished_at[:_MOMENT] > after.finished_at[:_MOMENT]:
+        yield f"{before.run_id}, named first, is the newer run: before and after are as named, not by date"
 
 
 def _tables(found: Comparison) -> Iterator[str]:

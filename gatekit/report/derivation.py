@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 from gatekit.gate.derivation import Derivation
 from gatekit.gate.sensitivity import Change, Sensitivity
@@ -12,6 +13,7 @@ from gatekit.records.verdict import Outcome, Verdict
 from gatekit.report.escape import escape_terminal
 
 _LABEL_WIDTH = 13
+_WIDTH = 110
 _TEXT_CHARACTERS = 600
 _ALL_RIGHT = " at questions that all earlier runs got right"
 _MOST_RIGHT = ", where most earlier runs were right,"
@@ -30,8 +32,23 @@ def derivation_text(record: RunRecord, derivation: Derivation) -> str:
         by_p_value = verdict.rule is not None and verdict.rule.by_p_value
         facts += _changes(derivation.sensitivity, is_stopped=record.counts.unasked > 0, by_p_value=by_p_value)
     facts += [("note", note) for note in (verdict.rule.notes if verdict.rule else ())]
-    lines += [f"  {_safe(label):<{_LABEL_WIDTH}}{_safe(text)}" for label, text in facts]
+    for label, text in facts:
+        lines += _wrapped(label, text)
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """One fact, its further lines under its first word; what has no spaces (an id) is never broken."""
+    first = f"  {_safe(label):<{_LABEL_WIDTH}}"
+    indent = " " * (_LABEL_WIDTH + 2)
+    return wrap(
+        _safe(text),
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
 
 
 def _safe(text: str) -> str:
@@ -64,10 +81,8 @@ def _changes(found: Sensitivity, *, is_stopped: bool, by_p_value: bool) -> Itera
     yield "fewer right", _change(found.fewer, "right answer", fewer, "wrong", is_stopped=is_stopped)
     yield "more right", _change(found.more, "wrong answer", more, "right", is_stopped=is_stopped)
     if found.lost_borne is not None:
-        yield (
-            "losses borne",
-            f"{found.lost_borne} more answers could be lost, whichever they are, and the verdict stands",
-        )
+        answers = "1 more answer" if found.lost_borne == 1 else f"{found.lost_borne} more answers"
+        yield "losses borne", f"{answers} could be lost, whichever, and the verdict stands"
     if found.fails_from_alpha is not None:
         yield "other alphas", f"a FAIL at every alpha of {found.fails_from_alpha:.3g} or more, at no smaller one"
     if found.passes_to_floor is not None:

@@ -58,7 +58,7 @@ def _safe(text: str) -> str:
 def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
     verdict = record.verdict
     if verdict.hint:
-        yield "next", verdict.hint
+        yield "next", verdict.hint.replace(" RUN ", f" {record.run_id} ")
     counts = record.counts
     has_answers = counts.lost + counts.unasked < counts.n
     if verdict.rule is not None and has_answers:
@@ -69,7 +69,7 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
         yield from _churn(verdict.churn)
     yield "seen", _seen(counts)
     if has_answers:
-        yield from _interval(verdict)
+        yield from _interval(verdict, counts)
     yield from _lost(record.observations)
     yield from _served(record)
     yield "comparable", _compares(record, comparable_runs)
@@ -85,7 +85,10 @@ def _rule(rule: Rule, gate: Gate) -> Iterator[Line]:
     if rule.why and gate.method is Method.AUTO:
         yield "why", rule.why
     yield "false alarms", _false_alarms(rule, gate)
-    if rule.noticed_drop is not None:
+    yield from _early(rule)
+    if rule.noticed_drop == 0:
+        yield "notices", f"nothing: an unchanged model fails in {percent(rule.power)} of runs or more"
+    elif rule.noticed_drop is not None:
         about = "about " if rule.used else ""
         yield "notices", f"a drop of {about}{points(rule.noticed_drop)} or more, in {percent(rule.power)} of runs"
 
@@ -94,15 +97,33 @@ def _counts(rule: Rule) -> str:
     k_pass = max(rule.k_reject, rule.k_accept or 0)
     if rule.by_p_value:
         alpha = "alpha" if rule.alpha is None else f"{rule.alpha:.3g}"
-        accept = "" if rule.k_accept is None else f"; PASS from {rule.k_accept}"
+        needs_more = rule.k_accept is not None and rule.k_accept > rule.k_reject
+        accept = f"; PASS from {rule.k_accept}" if needs_more else ""
+        if rule.realised_alpha is not None:  # that of a floor which binds
+            return f"FAIL below {rule.k_reject} of {rule.n} (gate.floor), or where p is at most {alpha}{accept}"
         return f"FAIL where p is at most {alpha}, which is about below {rule.k_reject} of {rule.n}{accept}"
     between = f", {rule.k_reject} to {k_pass - 1} INCONCLUSIVE" if k_pass > rule.k_reject else ""
     return f"FAIL below {rule.k_reject} of {rule.n}, PASS from {k_pass}{between}"
 
 
+def _early(rule: Rule) -> Iterator[Line]:
+    early = rule.early
+    if early is None:
+        return
+    rates = f"false alarms at most {percent(early.alpha)}, misses {percent(early.beta)}"
+    if early.healthy is None:
+        yield "early stop", f"{early.method}, question by question against {early.builds} builds: {rates}"
+    else:
+        counts = f"would the whole run reach {early.healthy}, or only {early.dropped}"
+        yield "early stop", f"{early.method}: {counts}; {rates}"
+
+
 def _false_alarms(rule: Rule, gate: Gate) -> str:
-    if rule.by_p_value and rule.alpha is not None:
-        return f"at most {percent(rule.alpha)} of runs of an unchanged model{_budget(rule, gate.budget, gate.alpha)}"
+    asked = rule.alpha if rule.early is None else rule.early.asked_alpha
+    if rule.by_p_value and asked is not None:
+        by_floor = "" if rule.realised_alpha is None else f"about {percent(rule.realised_alpha)} by gate.floor, beside "
+        of = f"of runs of an unchanged model{_budget(rule, gate.budget, gate.alpha)}"
+        return f"{by_floor}at most {percent(asked)} {of}"
     if rule.realised_alpha is None or rule.reference_accuracy is None:
         return "unknown: no healthy accuracy is stated"
     reference = f"{100 * rule.reference_accuracy:.1f} %"
@@ -111,8 +132,10 @@ def _false_alarms(rule: Rule, gate: Gate) -> str:
     text = f"{percent(rule.realised_alpha)} of runs {healthy}"
     if rule.sigmas is not None and not is_floor:
         text += f" ({rule.sigmas:.2f} standard deviations)"
-    if rule.alpha is not None:
-        text += f"; asked for at most {percent(rule.alpha)}" + _budget(rule, gate.budget, gate.alpha)
+    if rule.early is not None:
+        text += f", and at most {percent(rule.early.alpha)} by stopping early"
+    if rule.alpha is not None and asked is not None:
+        text += f"; asked for at most {percent(asked)}" + _budget(rule, gate.budget, gate.alpha)
     return text
 
 
@@ -126,7 +149,10 @@ def _history(rule: Rule) -> Iterator[Line]:
     spread = (("phi", rule.phi, ".3f"), ("degrees of freedom", rule.df, ".1f"), ("psi", rule.psi, ".2f"))
     known = [f"{name} {value:{form}}" for name, value, form in spread if value is not None]
     if known:
-        yield "spread", ", ".join(known)
+        aside = (
+            " (of the count that is shown: the p-value takes neither)" if rule.method == Method.EXACT_MCNEMAR else ""
+        )
+        yield "spread", ", ".join(known) + aside
 
 
 def _p_value(verdict: Verdict) -> Iterator[Line]:
@@ -156,11 +182,12 @@ def _seen(counts: Counts) -> str:
     return f"{', '.join(parts)}; {counts.n} in all"
 
 
-def _interval(verdict: Verdict) -> Iterator[Line]:
-    interval = verdict.interval
+def _interval(verdict: Verdict, counts: Counts) -> Iterator[Line]:
+    interval, missing = verdict.interval, counts.lost + counts.unasked
     if interval is not None:
         low, high = 100 * interval.low, 100 * interval.high
-        yield "interval", f"{low:.1f} to {high:.1f} % ({percent(interval.confidence)}, Wilson)"
+        ends = f"; from all {missing} missing answers wrong to all right" if missing else ""
+        yield "interval", f"{low:.1f} to {high:.1f} % ({percent(interval.confidence)}, Wilson{ends})"
 
 
 def _lost(observations: tuple[Observation, ...]) -> Iterator[Line]:

@@ -112,6 +112,8 @@ def headline(found: Threshold) -> str:
     if found.lock is None:
         return f"{words}: {found.shortage}"
     counts = _counts(found.lock)
+    if found.old is not None and _loosens_anew(found.old, found.lock):
+        return f"{words}: {counts} of {found.lock.n}; {_anew(found.old, found.lock)}"
     is_moved = found.old is not None and found.old.n == found.lock.n and _counts(found.old) != counts
     was = f", the lock says {_counts(found.old)}" if found.old is not None and is_moved else ""
     return f"{words}: {counts} of {found.lock.n}{was}"
@@ -189,8 +191,28 @@ def _next(found: Threshold) -> str:
 
 
 def _counts(lock: Lock) -> str:
-    k_pass = max(lock.k_reject, lock.k_accept or 0)
+    k_pass = _to_pass(lock)
     return f"FAIL below {lock.k_reject}" + (f", PASS from {k_pass}" if k_pass > lock.k_reject else "")
+
+
+def _loosens_anew(old: Lock, new: Lock) -> bool:
+    """Whether the lock of another series takes the place of one that asked for a larger share of right answers."""
+    if (old.key, old.n) == (new.key, new.n):
+        return False
+    pairs = ((old.k_reject, new.k_reject), (_to_pass(old), _to_pass(new)))
+    return any(now * old.n < then * new.n for then, now in pairs)
+
+
+def _anew(old: Lock, new: Lock) -> str:
+    is_fail = new.k_reject * old.n < old.k_reject * new.n
+    then, now = (old.k_reject, new.k_reject) if is_fail else (_to_pass(old), _to_pass(new))
+    before = str(then) if old.n == new.n else f"{then} of {old.n}"
+    what = "" if is_fail else "PASS from "
+    return f"LOOSER, a new series: {what}{before} -> {now} of {new.n}; not compared, review it"
+
+
+def _to_pass(lock: Lock) -> int:
+    return max(lock.k_reject, lock.k_accept or 0)
 
 
 def _alpha(found: Threshold, lock: Lock) -> str:
@@ -243,7 +265,7 @@ def _row(found: Threshold) -> str:
     lock = found.lock
     cells = [found.spec, "", "0", "", "", "", "", outcome(found)]
     if lock is not None:
-        k_pass = max(lock.k_reject, lock.k_accept or 0)
+        k_pass = _to_pass(lock)
         notices = "no drop" if lock.noticed_drop is None else points(lock.noticed_drop)
         numbers = [f"{lock.k_reject} of {lock.n}", str(k_pass), f"{lock.alpha:.3g}", notices]
         cells = [found.spec, lock.method, str(len(lock.used)), *numbers, outcome(found)]

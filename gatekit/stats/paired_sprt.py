@@ -110,18 +110,25 @@ class PairedLedger:
         """Whether the first t questions cross FAIL even with every unknown one right."""
         if not self._test.can_fail or not self._known_wrong:
             return False
-        right = t - self._known_wrong
-        pairs = zip(self._test.drops, self._wrong_sums, strict=True)
-        parts = [log(drop.weight) + right * drop.right + wrong for drop, wrong in pairs]
-        top = max(parts)
-        return top + log(sum([exp(part - top) for part in parts])) >= self._test.bounds.log_a - _SLACK
+        return self.fail_ratio(t) >= self._test.bounds.log_a - _SLACK
 
     def passes(self, t: int) -> bool:
         """Whether the first t questions cross PASS even with every unknown one wrong."""
         if not self._test.can_pass or not self._known_right:
             return False
-        ratio = self._known_right * self._test.drops[0].right + self._test.wrong_before(t) - self._as_wrong
-        return ratio <= self._test.bounds.log_b + _SLACK
+        return self.pass_ratio(t) <= self._test.bounds.log_b + _SLACK
+
+    def fail_ratio(self, t: int) -> float:
+        """That of the mixture of drops, with every unknown answer right."""
+        right = t - self._known_wrong
+        pairs = zip(self._test.drops, self._wrong_sums, strict=True)
+        parts = [log(drop.weight) + right * drop.right + wrong for drop, wrong in pairs]
+        top = max(parts)
+        return top + log(sum([exp(part - top) for part in parts]))
+
+    def pass_ratio(self, t: int) -> float:
+        """That of the stated drop, with every unknown answer wrong."""
+        return self._known_right * self._test.drops[0].right + self._test.wrong_before(t) - self._as_wrong
 
 
 def _drops(chances: Sequence[float], mean: float, lower: float) -> tuple[Drop, ...]:

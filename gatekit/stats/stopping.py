@@ -10,9 +10,11 @@ latency on correctness.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from gatekit.records.verdict import Outcome
+from gatekit.stats.sequential import Boundaries
 
 
 class Ledger(Protocol):
@@ -30,14 +32,32 @@ class Ledger(Protocol):
     def passes(self, t: int) -> bool:
         """Whether the first t questions cross PASS even with every unknown one wrong."""
 
+    def fail_ratio(self, t: int) -> float:
+        """The log likelihood ratio of the FAIL side after t questions, every unknown one right."""
+
+    def pass_ratio(self, t: int) -> float:
+        """The log likelihood ratio of the PASS side after t questions, every unknown one wrong."""
+
 
 class PrefixTest(Protocol):
     """A sequential test of n questions in asking order."""
 
     n: int
+    bounds: Boundaries
 
     def ledger(self) -> Ledger:
         """An empty ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Where a boundary was crossed: after how many questions, with which known answers, at which log ratio."""
+
+    outcome: Outcome
+    asked: int
+    right: int
+    wrong: int
+    ratio: float
 
 
 def first_crossing(test: PrefixTest, answers: Sequence[bool | None]) -> Outcome | None:
@@ -53,14 +73,31 @@ def first_crossing(test: PrefixTest, answers: Sequence[bool | None]) -> Outcome 
     >>> first_crossing(test, [None, False]), first_crossing(test, [True, None]), first_crossing(test, [None, None])
     (<Outcome.FAIL: 'FAIL'>, None, None)
     """
-    ledger = test.ledger()
+    found = crossing(test, answers)
+    return None if found is None else found.outcome
+
+
+def crossing(test: PrefixTest, answers: Sequence[bool | None]) -> Crossing | None:
+    """`first_crossing` with the prefix and the ratio that it was found at.
+
+    Hypothesis, formula, reference and validity: as there.
+
+    >>> from gatekit.stats.wor_mixture import WorMixture
+    >>> found = crossing(WorMixture(4, 4, 1, 0.1, 0.1), [None, False])
+    >>> found.asked, found.right, found.wrong, found.ratio
+    (2, 0, 1, inf)
+    """
+    ledger, counts = test.ledger(), [0, 0]
     for index, right in enumerate(answers):
         if right is None:
             continue
         ledger.add(index, right=right)
+        counts[right] += 1
         outcome = _crossed(ledger, index + 1, right=right)
         if outcome is not None:
-            return outcome
+            ratio = ledger.fail_ratio if outcome is Outcome.FAIL else ledger.pass_ratio
+            wrong, known_right = counts
+            return Crossing(outcome=outcome, asked=index + 1, right=known_right, wrong=wrong, ratio=ratio(index + 1))
     return None
 
 

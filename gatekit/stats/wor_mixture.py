@@ -97,13 +97,19 @@ class WorLedger:
 
     def fails(self, t: int) -> bool:
         """Whether the first t questions cross FAIL even with every unknown one right."""
-        wrong = self._known_wrong
-        return wrong > 0 and self._test.fail_ratio(t - wrong, wrong) >= self._test.bounds.log_a - _SLACK
+        return self._known_wrong > 0 and self.fail_ratio(t) >= self._test.bounds.log_a - _SLACK
 
     def passes(self, t: int) -> bool:
         """Whether the first t questions cross PASS even with every unknown one wrong."""
-        right = self._known_right
-        return right > 0 and self._test.pass_ratio(right, t - right) <= self._test.bounds.log_b + _SLACK
+        return self._known_right > 0 and self.pass_ratio(t) <= self._test.bounds.log_b + _SLACK
+
+    def fail_ratio(self, t: int) -> float:
+        """That of the mixture, with every unknown answer right."""
+        return self._test.fail_ratio(t - self._known_wrong, self._known_wrong)
+
+    def pass_ratio(self, t: int) -> float:
+        """That of K1, with every unknown answer wrong."""
+        return self._test.pass_ratio(self._known_right, t - self._known_right)
 
 
 def wor_counts(n: int, p0: Real, delta: Real) -> tuple[int, int]:

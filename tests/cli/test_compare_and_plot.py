@@ -213,7 +213,10 @@ def test_plot_marks_what_people_decided(history: Path, tmp_path: Path, said: Sai
 
 
 def test_plot_of_nothing(tmp_path: Path, said: Said) -> None:
-    """Without runs the command says so, passes, and makes nothing."""
+    """Without runs the command says so, passes, and makes nothing; a folder that is not there is a mistyped one."""
+    with pytest.raises(ConfigError, match="no such folder"):
+        said(tmp_path, "plot")
+    (tmp_path / ".gatekit").mkdir()
     assert said(tmp_path, "plot") == f"no runs yet in {tmp_path / '.gatekit' / 'index.sqlite'}\n"
     assert json.loads(said(tmp_path, "plot", "--json"))["series"] == []
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / ".gatekit").iterdir()) == []

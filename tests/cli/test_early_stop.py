@@ -69,7 +69,7 @@ def test_a_healthy_nightly_asks_everything(tmp_path: Path, arguments: tuple[str,
         (("gate.early_stop=wor_mixture", "task.order_seed=7"), "early-stop-needs-delta"),
         (("gate.early_stop=wor_mixture", "gate.delta=0.05"), "early-stop-needs-order"),
         ((*SEQUENTIAL, "gate=static_floor", "gate.floor=0.9", "gate.observed=null"), "early-stop-needs-reference"),
-        (("gate.early_stop=wor_mixture", "task.order_seed=7", "gate.delta=0.99"), "early-stop-untestable"),
+        (("gate.early_stop=wor_mixture", "task.order_seed=7", "gate.delta=0.99"), "drop-too-large"),
     ],
 )
 def test_what_a_sequential_test_lacks_is_said_before_the_run(

@@ -45,7 +45,9 @@ def totals(folder: Path, counts: list[int], n: int, *arguments: str) -> Ran:
 )
 def test_equality_passes(tmp_path: Path, case: str, accuracy: float, n: int, floor: str, tolerance: str) -> None:
     """S01, S02: 7 of 10 reaches 0.8 - 0.1 and 29 of 100 reaches 0.29; one answer fewer does not."""
-    gate = (*FLOOR, f"gate.floor={floor}", f"gate.tolerance={tolerance}", "gate.delta=0.25", "gate.beta=0.5")
+    measured = f"gate.observed={{correct: {round(accuracy * n)}, n: {n}}}"
+    typed = (f"gate.floor={floor}", f"gate.tolerance={tolerance}", measured)
+    gate = (*FLOOR, *typed, "gate.delta=0.25", "gate.beta=0.5")
     ran = night(tmp_path, *exactly(accuracy, n), *gate)
     assert (ran.code, ran.data["verdict"]) == (0, "PASS"), (case, ran.data["reason"])
     assert ran.data["counts"]["correct"] == ran.data["rule"]["k_reject"] == round(accuracy * n)

@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import Ran, environment, gatekit, here
+from gatekit.spec.locks import look, write_lock
 from nights import Night, run_nights, series
 
 ASKED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
@@ -39,10 +41,6 @@ def recompute(folder: Path, *more: str, asked: tuple[str, ...] = ASKED) -> Ran:
 
 def lowered(folder: Path, k_reject: int) -> None:
     """Put a genuine lock in place that fails below `k_reject`."""
-    from dataclasses import replace
-
-    from gatekit.spec.locks import look, write_lock
-
     lock = look(folder / LOCK, "simulated-cpu-sim", "").lock
     assert lock is not None
     write_lock(folder / LOCK, replace(lock, k_reject=k_reject))
@@ -86,6 +84,63 @@ def test_a_written_lock_is_current_until_history_moves(folder: Path) -> None:
     changed = recompute(folder)
     assert '+  - "later"' in changed.out
     assert '"night-01"' not in changed.out, "lines that do not change are not shown"
+
+
+def test_runs_that_are_left_out_make_no_lock_stale(folder: Path) -> None:
+    """A run under another protocol and a repeat of a build are reported as left out, and change no lock."""
+    assert recompute(folder, "--write").code == 0
+    before = (folder / LOCK).read_bytes()
+    run_nights(folder, [replace(NIGHTS[3], run_id="again", day="2026-09-03")], *ASKED)
+    run_nights(folder, [Night("other", 0.95, 1, "2026-09-04")], *ASKED, "protocol.max_tokens=300")
+    assert recompute(folder, "--check").code == 0
+    told = recompute(folder, "--write")
+    assert (told.code, "the lock is current" in told.out, "left out" in told.out) == (0, True, True), told.out
+    assert (folder / LOCK).read_bytes() == before
+
+
+def test_a_check_without_a_selection_reads_every_lock(folder: Path) -> None:
+    """A lock that no selected spec names is named as not checked, with its command; an edited one exits 2."""
+    assert recompute(folder, "--write").code == 0
+    stray = folder / LOCK.parent / "gone-b200-vllm.lock.yaml"
+    found = look(folder / LOCK, "simulated-cpu-sim", "").lock
+    assert found is not None
+    write_lock(stray, replace(found, spec="gone-b200-vllm"))
+    checked = here(folder, "thresholds", "recompute", "--check", "--all-series")
+    assert checked.code == 0, checked.err
+    (line,) = checked.err.splitlines()
+    assert f"not checked: {LOCK.parent / stray.name}: no selected spec names it" in line
+    assert line.endswith("gatekit thresholds recompute model=gone hw=b200 engine=vllm task.n=100 --check")
+    stray.write_text(stray.read_text().replace("n: 100\n", "n: 101\n"))
+    edited = here(folder, "thresholds", "recompute", "--check", "--json")
+    assert (edited.code, edited.data["exit_code"]) == (2, 2)
+    assert any("was edited" in problem for problem in edited.data["problems"])
+    write_lock(stray, found)
+    other = here(folder, "thresholds", "recompute", "--check", "--all-series")
+    assert (other.code, "the lock of another spec, simulated-cpu-sim" in other.err) == (2, True)
+
+
+def test_hints_of_a_run_can_be_typed(folder: Path) -> None:
+    """A locked run without a lock names the recompute command with its own overrides, in text, JSON and a sweep."""
+    run = ("gate=locked", "task.n=100", "engine.latency={}", "history.dir=.gatekit")
+    command = "gatekit thresholds recompute gate=locked task.n=100 'engine.latency={}' history.dir=.gatekit --write"
+    ran = gatekit(folder, *run, "--json")
+    assert (ran.code, command in ran.data["hint"]) == (4, True), ran.data["hint"]
+    swept = gatekit(folder, "-m", "gate=locked", "task.n=10,11", "engine.latency={}", "--json")
+    hints = [one["hint"] for one in swept.data["runs"]]
+    assert [f"task.n={n} " in hint for n, hint in zip((10, 11), hints, strict=True)] == [True, True], hints
+
+
+def test_show_judges_by_the_lock_alone(folder: Path) -> None:
+    """A floor and a rule of the spec's own judge nothing in `show`, which says that the gate has another rule."""
+    assert recompute(folder, "--write").code == 0
+    shown = here(folder, "thresholds", "show", "task.n=100", "gate=static_floor", "+gate.floor=1.0")
+    assert shown.code == 0, shown.err
+    verdict = here(folder, "thresholds", "show", "task.n=100", "gate=static_floor", "--json").data
+    assert (verdict["verdict"]["rule"]["method"], verdict["gate_method"]) == ("locked", "static_floor")
+    assert verdict["verdict"]["rule"]["k_reject"] == verdict["lock"]["k_reject"]
+    assert "static_floor: a run as asked does not use the lock" in shown.out
+    locked = here(folder, "thresholds", "show", "task.n=100", "gate=locked")
+    assert "does not use the lock" not in locked.out
 
 
 def test_a_missing_lock_fails_the_check(folder: Path) -> None:
@@ -153,7 +208,11 @@ def test_a_lock_whose_history_went_away_exits_4(folder: Path) -> None:
         (("recompute", "--write", "--reason", "x"), "--reason belongs to --allow-looser"),
         (("recompute", "--as-of", "yesterday"), "neither a date nor a moment"),
         (("recompute", "--all-series", "task.n=3"), "takes no overrides"),
-        (("recompute", "--all-series", "--dir", "nowhere"), "no series in"),
+        (("recompute", "--all-series"), "no series in"),
+        (("recompute", "--all-series", "--dir", "nowhere"), "no history in nowhere [no-history]"),
+        (("recompute", "task.n=9", "--dir", "nowhere"), "no history in nowhere [no-history]"),
+        (("recompute", "--check", "--dir", "nowhere"), "no history in nowhere [no-history]"),
+        (("show", "history.dir=nowhere"), "no history in nowhere [no-history]"),
         (("recompute", "model=nothing"), "no such model"),
         (("show",), "name the spec"),
         (("forget",), "which of recompute, rebaseline and show?"),
@@ -226,7 +285,8 @@ def test_a_run_uses_its_lock(folder: Path) -> None:
     refused = gatekit(folder, *run, "--run-id", "refused")
     assert refused.code == 2
     assert f"{LOCK}:" in refused.err
-    assert "gatekit thresholds recompute model=simulated hw=cpu engine=sim --write" in refused.err
+    typed = "gatekit thresholds recompute gate=locked task.n=100 'engine.latency={}' --write"
+    assert typed in refused.err, "the overrides as they were typed"
     assert not (folder / ".gatekit" / "runs" / "refused").exists()
     assert "digest does not match" in recompute(folder, "--check").out
     assert recompute(folder, "--check").code == 2

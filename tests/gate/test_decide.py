@@ -192,7 +192,18 @@ def test_between_the_counts_the_run_cannot_tell(make_spec: Maker) -> None:
     assert outcomes == [FAIL, INCONCLUSIVE, INCONCLUSIVE, PASS]
     between = decide(spec, counts(200, 175))
     assert between.reason_code == "between-thresholds"
-    assert "ask about" in between.hint
+    several = "one run of 200 questions cannot tell, about 3157 could, if the task has as many"
+    assert between.hint == (
+        f"{several}; or accept a larger gate.delta, or take gate=auto: on history it needs fewer questions"
+    )
+
+
+def test_a_typed_accuracy_that_leaves_no_drop_is_the_culprit(make_spec: Maker) -> None:
+    """gate.observed of 1 in 1319 leaves no drop of 5 points: it is named, not a number of questions."""
+    verdict = decide(make_spec(gate=EXACT | {"observed": Observed(correct=1, n=1319)}), counts(1319, 0))
+    assert told(verdict) == (INCONCLUSIVE, "gate-cannot-decide")
+    assert "gate.observed, 1 of 1319, leaves no drop" in verdict.reason
+    assert verdict.hint == "set gate.observed to what a healthy build scored"
 
 
 def test_what_must_be_said_every_time_is(make_spec: Maker) -> None:

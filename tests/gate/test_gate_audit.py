@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -176,14 +177,16 @@ def measured(delta: float | None, method: Method = Method.EXACT_BINOMIAL, **more
 
 
 def test_a_drop_that_no_rule_excludes() -> None:
-    """static_floor ignores gate.delta, and a drop of all there is excludes nothing; --delta of a floor is neither."""
-    ignored = audit_gate(measured(0.02, Method.STATIC_FLOOR, floor=0.85), 1319, name="m")
-    assert "a PASS excludes no drop of 2 points" in texts(ignored)["delta-ignored"]
+    """A floor's delta needs gate.observed, a drop of all there is excludes nothing; --delta of a floor is neither."""
+    unknown = replace(measured(0.02, Method.STATIC_FLOOR, floor=0.85), observed=None)
+    assert "needs gate.observed" in texts(audit_gate(unknown, 1319, name="m"))["delta-needs-observed"]
+    known = audit_gate(measured(0.02, Method.STATIC_FLOOR, floor=0.85), 1319, name="m")
+    assert "delta-needs-observed" not in known.ids
     large = audit_gate(measured(0.9), 1319, name="m")
     assert "a drop of 90 points from a healthy accuracy of 0.9 leaves nothing" in texts(large)["delta-too-large"]
     fine = audit_gate(measured(0.05), 1319, name="m")
     typed = audit_typed(hand(0.85, delta=0.02), 1319, healthy=0.9, strict=False)
-    assert not {"delta-ignored", "delta-too-large"} & (fine.ids | typed.ids)
+    assert not {"delta-needs-observed", "delta-too-large"} & (fine.ids | typed.ids)
 
 
 def test_a_floor_beside_a_rule_on_either_side() -> None:

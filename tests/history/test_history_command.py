@@ -88,9 +88,10 @@ def test_list_json_is_one_document(tmp_path: Path, make_record: MakeRecord) -> N
 def test_empty_history_is_said_plainly(tmp_path: Path, make_record: MakeRecord) -> None:
     """Without runs the list says so, exits 0 and creates nothing; a filter that finds none is named."""
     folder = tmp_path / "none"
+    folder.mkdir()
     assert _run("list", "--dir", folder) == f"no runs yet in {folder}/index.sqlite\n"
     assert json.loads(_run("list", "--json", "--dir", folder)) == {"dir": str(folder), "runs": []}
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
     remember(Place(dir=tmp_path), make_record())
     said = _run("--dir", tmp_path, "list", "--model", "a\x1b")
     assert said == f"no runs of model a\\x1b in {tmp_path}/index.sqlite\n"
@@ -119,7 +120,7 @@ def test_rebuild_brings_lost_runs_back(tmp_path: Path, make_record: MakeRecord) 
     write_record(tmp_path, make_record("r1"))
     with pytest.raises(InfraError, match="missing or empty"):
         _run("list", "--dir", tmp_path)
-    assert _run("rebuild", "--dir", tmp_path) == "added 1 runs to the index, 0 were in it\n"
+    assert _run("rebuild", "--dir", tmp_path) == "added 1 run to the index, 0 were in it\n"
     broken = write_record(tmp_path, make_record("r2"))
     broken.write_text("{}")
     for command in ("rebuild", "sync"):
@@ -141,7 +142,7 @@ def test_rebuild_brings_lost_runs_back(tmp_path: Path, make_record: MakeRecord) 
         ["list", "\x1b[31m"],
         ["show"],
         ["show", "--json"],
-        ["rebuild", "--json"],
+        ["rebuild", "--jsn"],
     ],
 )
 def test_wrong_arguments_are_a_config_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,3 +170,76 @@ def test_help_is_the_product(tmp_path: Path, command: list[str]) -> None:
     ran = gatekit(tmp_path, "history", *command, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("usage: gatekit history")
+
+
+def test_unasked_questions_are_not_wrong(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A run that was stopped says how many were asked, and its accuracy is the range of what it may have been."""
+    remember(Place(dir=tmp_path), make_record("cut", planned=8))
+    assert "  3/4 asked  37.50 to 87.50 %  " in _run("list", "--dir", tmp_path)
+    (row,) = json.loads(_run("list", "--json", "--dir", tmp_path))["runs"]
+    assert (row["unasked"], row["accuracy"]) == (4, None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["plot"],
+        ["rebuild"],
+        ["sync"],
+        ["compare", "a", "b"],
+        ["show", "a"],
+        ["export", "-"],
+        ["rescore", "a"],
+        ["verify"],
+        ["quarantine", "a", "--reason", "x"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_mistyped_folder_is_no_empty_history(tmp_path: Path, words: list[str]) -> None:
+    """A folder that is not there is refused by name, and nothing is made of it."""
+    with pytest.raises(ConfigError, match="no such folder") as caught:
+        _run(*words, "--dir", tmp_path / "typo")
+    assert (caught.value.reason, "typo" in caught.value.message) == ("no-history", True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_list_of_the_default_folder_may_be_early(tmp_path: Path) -> None:
+    """Before the first run `history list` says that there are none yet; other commands have nothing to work on."""
+    early = gatekit(tmp_path, "history", "list")
+    assert (early.code, early.out.startswith("no runs yet in .gatekit")) == (0, True)
+    assert gatekit(tmp_path, "history", "rebuild").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "prog"),
+    [(["list", "--limt", "3"], "list"), (["rebuild", "x"], "rebuild"), (["show"], "show"), (["rescore"], "rescore")],
+)
+def test_a_wrong_argument_points_to_its_own_help(tmp_path: Path, words: list[str], prog: str) -> None:
+    """The hint names the help of the subcommand, which lists what it takes."""
+    with pytest.raises(ConfigError) as caught:
+        _run(*words, "--dir", tmp_path)
+    assert f"see gatekit history {prog} --help" in caught.value.lines()[0]
+
+
+def test_every_act_on_the_history_is_told_as_a_document(tmp_path: Path, make_record: MakeRecord) -> None:
+    """--json of the commands that change something gives one document with what came of it."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    write_record(here, make_record("r1"))
+    for command, known in (("rebuild", 0), ("sync", 1)):
+        said = json.loads(_run(command, "--json", "--dir", here))
+        assert said == {"added": 1 - known, "known": known, "problems": []}
+    file = tmp_path / "out.jsonl"
+    assert json.loads(_run("export", file, "--json", "--dir", here)) == {
+        "file": str(file),
+        "format": "jsonl",
+        "runs": 1,
+    }
+    with pytest.raises(ConfigError, match="stdout"):
+        _run("export", "-", "--json", "--dir", here)
+    said = json.loads(_run("import", file, "--json", "--dir", there))
+    assert (said["added"], said["known"], said["prefix"]) == (1, 0, "r1")
+    for command in ("quarantine", "release"):
+        said = json.loads(_run(command, "r1", "--reason", "why", "--json", "--dir", there))
+        assert (said["act"]["kind"], said["act"]["target"]) == (command, "r1")
+        assert Path(said["path"]).is_file()

@@ -193,7 +193,7 @@ def test_the_command_moves_a_history(there: Place, tmp_path: Path) -> None:
     done = gatekit(tmp_path, "history", "export", "out.jsonl", "--dir", "there")
     assert (done.code, done.out, done.err) == (0, "", "gatekit: 3 runs written to out.jsonl\n")
     first = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here")
-    assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history\n")
+    assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history; run ids begin with run-\n")
     assert "which is yet to come" in first.err
     assert gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here").out.startswith("added 0 runs, 3")
     wrong = gatekit(tmp_path, "history", "import", "out.jsonl", "task.n=3", "--dir", "here")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from command_line import gatekit
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history import index, totals
+from gatekit.history.exporting import Format, export
 from gatekit.history.importing import Under, import_totals
 from gatekit.history.past import past_runs
 from gatekit.history.place import Place
@@ -117,7 +118,7 @@ def test_another_spec_makes_another_run(tmp_path: Path, under: Under, make_recor
 
 def test_wrong_clocks_are_taken_in_order_and_flagged(tmp_path: Path, under: Under) -> None:
     """S10: dates of 2099 and 1970 are accepted, ordered by insertion, flagged, and stay so when indexed anew."""
-    text = "finished_at,n,correct\n2099-01-01,200,181\n1970-01-01,200,182\n2026-11-01,200,183\n"
+    text = "finished_at,n,correct,build\n2099-01-01,200,181,a\n1970-01-01,200,182,b\n2026-11-01,200,183,c\n"
     here = Place(dir=tmp_path / "here")
     imported = import_totals(here, _file(tmp_path, text), under, now=NOW)
     assert imported.flags == (
@@ -159,7 +160,7 @@ _BAD_JSON = {
     '{"finished_at": "2026-11-01", "n": 200, "correct": 181, "build": "=1+1"}': "formula",
     '{"finished_at": "2026-11-01", "n": 200, "correct": 181, "build": "a\\u001b[31m"}': "printable",
     '{"finished_at": "2026-11-01", "n": 200, "correct": 181, "run_id": "../x"}': "not allowed",
-    '{"finished_at": "2026-11-01", "n": 200, "correct": 181': "not JSON",
+    '{"finished_at": "2026-11-01", "n": 200, "correct": 181': "not JSON: Expecting ',' delimiter at column 55",
     "[" * 100_000: "not JSON",
     "[1]": "not a JSON object",
 }
@@ -189,7 +190,8 @@ def test_one_bad_line_refuses_the_file(tmp_path: Path, under: Under, line: str, 
         ("finished_at,n,accuracy\n2026-11-01,200,90.5%\n", 2, "not a number from 0 to 1"),
         ("finished_at,n,correct\n2026-11-01,200\n", 2, "2 cells, the header has 3"),
         ("finished_at,n,n,correct\n2026-11-01,200,200,181\n", 1, "'n' is there twice"),
-        ("finished_at;n;correct\n2026-11-01;200;181\n", 1, "no column 'finished_at'"),
+        ("finished_at;n;correct\n2026-11-01;200;181\n", 1, "the separator must be a comma, this header has ';'"),
+        ("finished_at\tn\tcorrect\n2026-11-01\t200\t181\n", 1, "the separator must be a comma"),
         ("finished_at,correct\n2026-11-01,181\n", 1, "no column 'n'"),
         ('finished_at,n,correct\n2026-11-01,200,"181\n', 2, "not CSV"),
         ("finished_at,n,correct\n2026-11-01,200,1\0\n", 2, "not"),
@@ -278,8 +280,8 @@ def test_the_command_needs_no_dataset_and_no_gpu(tmp_path: Path) -> None:
     _file(tmp_path, text)
     words = ("history", "import", "old.csv", "--format", "totals", "model=laguna_int4", "hw=b200")
     done = gatekit(tmp_path, *words)
-    assert (done.code, done.out) == (0, "added 2 runs, 0 were in the history\n"), done.err
-    assert gatekit(tmp_path, *words).out == "added 0 runs, 2 were in the history\n"
+    assert (done.code, done.out) == (0, "added 2 runs, 0 were in the history; run ids begin with 2026110\n")
+    assert gatekit(tmp_path, *words).out.startswith("added 0 runs, 2 were in the history")
     shown = json.loads(gatekit(tmp_path, "history", "list", "--json").out)["runs"]
     assert [(run["model"], run["correct"]) for run in shown] == [
         ("poolside/Laguna-XS-2.1-INT4", 1198),
@@ -292,3 +294,52 @@ def test_the_command_needs_no_dataset_and_no_gpu(tmp_path: Path) -> None:
     nothing = gatekit(tmp_path, "history", "import", "old.csv", "--format", "totals")
     assert (nothing.code, nothing.err.count("\n")) == (2, 1)
     assert gatekit(tmp_path, "history", "verify").code == 0
+
+
+def test_lines_with_too_few_digits_are_named(tmp_path: Path, under: Under) -> None:
+    """An accuracy that fits several counts is taken as the nearest one, and its line is named."""
+    rows = "".join(f"2026-11-{day:02},200,0.9,b{day}\n" for day in range(1, 9))
+    here = Place(dir=tmp_path / "here")
+    head = "finished_at,n,accuracy,build\n"
+    one = import_totals(here, _file(tmp_path, head + "2026-10-01,200,0.9,b0\n"), under, now=NOW)
+    assert one.flags == ("accuracy of line 2 has too few digits for one count: the nearest was taken",)
+    many = import_totals(here, _file(tmp_path, head + rows), under, now=NOW)
+    assert many.flags[0].startswith("accuracy of lines 2, 3, 4, 5, 6 and 3 more has too few digits")
+
+
+def test_totals_without_a_build_are_one_observation_and_told_so(tmp_path: Path, under: Under) -> None:
+    """Nameless totals are one vote together: whoever imports them is told how many, and by which column."""
+    here = Place(dir=tmp_path / "here")
+    found = import_totals(here, _file(tmp_path, _CSV + "2026-11-04,200,179,,,,B200\n"), under, now=NOW)
+    assert any(flag.startswith("2 of 4 totals name no build (column `build`): all of them") for flag in found.flags)
+    named = "finished_at,n,correct,build\n2026-11-05,200,181,x\n2026-11-06,200,181,\n"
+    assert import_totals(here, _file(tmp_path, named), under, now=NOW).flags == ()
+
+
+@pytest.mark.parametrize("format_", ["csv", "jsonl"])
+def test_an_export_is_no_file_of_totals(place: Place, tmp_path: Path, make_record: MakeRecord, format_: str) -> None:
+    """An export holds runs of other protocols and unasked questions: as totals it is refused in one line, and nothing
+    of it is taken."""
+    remember(place, make_record("night", planned=N))
+    path = tmp_path / f"out.{format_}"
+    export(place, index.list_runs(place, limit=9), path, Format(format_), force=False)
+    record = make_record(planned=N)
+    here = Place(dir=tmp_path / "here")
+    under = Under(spec=record.spec, dataset=record.dataset, comparability=record.comparability)
+    with pytest.raises(ConfigError) as caught:
+        import_totals(here, path, under, now=NOW)
+    (line,) = caught.value.lines()
+    assert "this is an export of gatekit, not old totals" in line
+    assert "import the jsonl export instead" in line
+    assert not here.dir.exists()
+
+
+def test_an_imported_run_does_not_look_like_a_real_one(tmp_path: Path, under: Under) -> None:
+    """The list marks it, and what is shown of it speaks of imported totals, not of a server that was not ready."""
+    import_totals(Place(dir=tmp_path / ".gatekit"), _file(tmp_path, _CSV), under, now=NOW)
+    listed = gatekit(tmp_path, "history", "list").out.splitlines()
+    assert all(line.endswith("INCONCLUSIVE (imported)") for line in listed[1:])
+    shown = gatekit(tmp_path, "history", "show", "night-2").out
+    assert "imported totals of build 0.10.2" in shown
+    assert "server was ready" not in shown
+    assert "imported from old.csv line 3" in shown

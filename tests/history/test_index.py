@@ -218,6 +218,15 @@ def test_unknown_run_names_the_nearest(
     assert caught.value.lines()[0].isprintable()
 
 
+def test_only_what_is_near_is_called_so(place: Place, make_record: MakeRecord) -> None:
+    """Run ids that resemble nothing are answered by the newest runs, called the newest."""
+    index.add(place, make_record("night-1"))
+    for run_id, hint in (("nigth-1", "nearest: night-1"), ("zzz", "newest: night-1")):
+        with pytest.raises(ConfigError) as caught:
+            index.find(place, run_id)
+        assert caught.value.hint == hint
+
+
 def test_only_measurements_compare(place: Place, make_record: MakeRecord) -> None:
     """Comparable are the whole measurements under the same key, oldest first, without the run itself."""
     right, lost = (Status.CORRECT,) * 4, (*(Status.CORRECT,) * 3, Status.LOST)

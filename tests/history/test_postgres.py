@@ -254,7 +254,7 @@ def test_server_that_goes_down_during_a_run(postgres: PostgresServer, database: 
     assert "gatekit history sync" in err
     said = [gatekit(tmp_path, "history", "sync", extra=variables) for _ in range(2)]
     assert [one.out for one in said] == [
-        "added 1 runs to the index, 1 were in it\n",
+        "added 1 run to the index, 1 was in it\n",
         "added 0 runs to the index, 2 were in it\n",
     ]
     assert (_ids(place)[0], _count(postgres, place)) == ("late", 2)

@@ -22,11 +22,11 @@ from gatekit.records.run import (
     record_to_plain,
 )
 from gatekit.records.spec import Spec
-from gatekit.records.verdict import Churn, Interval, Outcome, Rule, Verdict
+from gatekit.records.verdict import Churn, Early, Interval, Outcome, Rule, Verdict
 from gatekit.resources import schema
 
 SCHEMA = schema("record")
-MIRRORED = [Observation, Failure, Counts, Verdict, Churn, Rule, Interval, Dataset, Served, Comparability]
+MIRRORED = [Observation, Failure, Counts, Verdict, Churn, Rule, Early, Interval, Dataset, Served, Comparability]
 
 
 def _definition(cls: type) -> Any:
@@ -57,7 +57,8 @@ def test_properties_are_the_fields(cls: type) -> None:
     definition = _definition(cls)
     names = [field.name for field in fields(cls)] + ["digest"] * (cls is RunRecord)
     assert sorted(definition["properties"]) == sorted(names)
-    since = {"previous", "supersedes"} if cls is RunRecord else set()
+    later: dict[type, set[str]] = {RunRecord: {"previous", "supersedes"}, Rule: {"early"}}
+    since = later.get(cls, set())
     assert sorted(definition["required"]) == sorted(set(names) - since)
     assert definition["additionalProperties"] is False
 

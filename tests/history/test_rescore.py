@@ -91,7 +91,7 @@ def test_a_run_is_scored_anew_from_its_answers(kept: Place, capsys: pytest.Captu
     _rescore(kept, "run-1", "--extractor", "last_number", "--reason", "to compare with SGLang")
     assert capsys.readouterr().out.splitlines() == [
         "run-1: 90 -> 30 of 120 right, PASS -> FAIL, as run run-1.last_number-1",
-        "1 runs scored anew",
+        "1 run scored anew",
     ]
     old = read_record(record_path(kept.dir, "run-1"))
     new = read_record(record_path(kept.dir, "run-1.last_number-1"))
@@ -159,12 +159,30 @@ def test_only_saved_answers_can_be_read_again(
             _rescore(kept, name, "--extractor", "last_number")
     _rescore(kept, "--all", "--extractor", "last_number")
     out = capsys.readouterr().out
-    assert "total: left out, it has no saved answers" in out
+    assert "total: left out, it has no texts of answers" in out
     assert out.endswith("2 runs scored anew\n")
     unexpected = tuple(replace(seen, expected=None) for seen in total.observations)
     remember(kept, replace(total, run_id="unexpected", observations=unexpected))
     with pytest.raises(ConfigError, match="without its reference answer"):
         _rescore(kept, "unexpected", "--extractor", "last_number")
+
+
+def test_an_imported_total_says_that_it_has_no_texts(kept: Place, make_record: MakeRecord) -> None:
+    """A total is refused for what it lacks also by the extractor under whose key it was imported: nothing was read."""
+    remember(kept, replace(_scored(make_record, "total"), observations=()))
+    with pytest.raises(ConfigError, match="it has no texts of answers, only its total is known"):
+        _rescore(kept, "total")
+
+
+def test_rescoring_is_told_as_a_document(kept: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """--json gives what became of each run and the new record's id, and nothing else on stdout."""
+    _rescore(kept, "run-1", "run-2", "--extractor", "last_number", "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert document["rescored"] == 2
+    assert [one["rescored_as"] for one in document["runs"]] == ["run-1.last_number-1", "run-2.last_number-1"]
+    _rescore(kept, "run-1", "--extractor", "last_number", "--json")
+    (one,) = json.loads(capsys.readouterr().out)["runs"]
+    assert one == {"run_id": "run-1", "text": "scored anew by last_number-1 before", "rescored_as": None}
 
 
 def test_a_quarantined_run_stays_out(kept: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,7 +242,7 @@ def test_reading_again_is_reading(tmp_path: Path) -> None:
             direct = extractor.score(completion, questions[seen.question_id])
             assert read_again(seen, extractor).status is direct.status
     done = gatekit(tmp_path, "history", "rescore", "a", "--extractor", "last_integer")
-    assert (done.code, done.out.splitlines()[-1]) == (0, "1 runs scored anew")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "1 run scored anew")
     shown = json.loads(gatekit(tmp_path, "history", "show", "a.last", "--json").out)
     assert shown["supersedes"] == "a"
     assert gatekit(tmp_path, "history", "verify").code == 0

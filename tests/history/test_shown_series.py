@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from gatekit.gate.decide import decide
 from gatekit.history import index
 from gatekit.history.acts import make_act, record_act
+from gatekit.history.past import past_runs
 from gatekit.history.place import Place
 from gatekit.history.remember import remember
 from gatekit.history.shown_series import Wish, shown_series
 from gatekit.records.act import ActKind
-from gatekit.records.answers import Status
+from gatekit.records.answers import Status, statuses
 from gatekit.records.run import RunRecord
+from gatekit.records.spec import Method
 
 MakeRecord = Callable[..., RunRecord]
 
@@ -44,6 +48,30 @@ def test_drift_is_told_with_its_run(place: Place, make_record: MakeRecord) -> No
     assert series.drift is not None
     assert series.drift.startswith("drift: low counts add up since run night-4 (2026-11-05)")
     assert "; first over the limit with run night-" in series.drift
+
+
+@pytest.mark.parametrize("baseline_builds", [4, 30])
+def test_the_chart_says_what_the_verdict_said(place: Place, make_record: MakeRecord, baseline_builds: int) -> None:
+    """The newest run's CUSUM is that of its verdict, also while the norm still grows and the run becomes part of it,
+    and where it repeats an earlier build with other answers."""
+    told = 0
+    for number, right in enumerate((190, 191, 189, 190, 191, 190, *(187, 186, 187, 186, 186, 187, 186, 186, 187))):
+        run = night(make_record, number, right, baseline_builds=baseline_builds)
+        if number == 12 and run.served is not None:
+            run = replace(run, served=replace(run.served, build="b8"))
+        gate = replace(run.spec.gate, method=Method.AUTO, alpha=0.05, observed=None, floor=None)
+        run = replace(run, spec=replace(run.spec, gate=gate))
+        past = past_runs(place, run.spec, run.comparability)
+        verdict = decide(run.spec, statuses(run.observations, run.dataset.question_ids), past)
+        remember(place, replace(run, verdict=replace(run.verdict, warnings=verdict.warnings)))
+        drifts = [re.search(r"CUSUM [0-9.]+, limit [0-9.]+", one) for one in verdict.warnings if "drift:" in one]
+        (series,) = shown_series(place, Wish(), limit=500)
+        for found in drifts:
+            assert found is not None
+            assert series.drift is not None
+            assert found.group() in series.drift
+            told += 1
+    assert told >= 2
 
 
 @pytest.mark.parametrize("nights", [1, 2])

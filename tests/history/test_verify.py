@@ -268,7 +268,7 @@ def test_the_command_says_what_where_why_and_what_next(tmp_path: Path, make_reco
     path, _ = remember(place, make_record("run-1"))
     well = gatekit(tmp_path, "history", "verify")
     assert (well.code, well.err) == (0, "")
-    assert well.out == "all is well: 1 records, 1 rows, 0 acts; 1 series, 1 starts, 0 forks\n"
+    assert well.out == "all is well: 1 record, 1 row, 0 acts; 1 series, 1 start, 0 forks\n"
     path.chmod(0o600)
     path.write_bytes(path.read_bytes().replace(b"3 of 4", b"4 of 4"))
     broken = gatekit(tmp_path, "history", "verify")
@@ -278,7 +278,7 @@ def test_the_command_says_what_where_why_and_what_next(tmp_path: Path, make_reco
         "run record .gatekit/runs/run-1/record.json is broken: the record's digest does not match its content; "
         "restore the file from a copy, or move its folder out of runs/ [record-broken]"
     )
-    assert count == "1 finding: 0 records, 1 rows, 0 acts; 0 series, 0 starts, 0 forks"
+    assert count == "1 finding: 0 records, 1 row, 0 acts; 0 series, 0 starts, 0 forks"
     document = gatekit(tmp_path, "history", "verify", "--json")
     assert (document.code, document.data["findings"][0]["reason"]) == (3, "record-broken")
     assert document.data["records"] == 0

@@ -8,10 +8,13 @@ import pytest
 
 from gatekit.errors import ExitCode
 from gatekit.gate.decide import decide
+from gatekit.gate.derivation import derive
 from gatekit.records.answers import Observation, count
 from gatekit.records.past import Past
 from gatekit.records.run import Comparability, Dataset, RunRecord
 from gatekit.records.spec import Method, Spec
+from gatekit.records.verdict import Outcome
+from gatekit.report.derivation import derivation_text
 from gatekit.report.summary import summarise
 from gatekit.report.terminal import explain
 from gatekit.spec.resolve import config_dirs, resolve
@@ -107,3 +110,112 @@ def test_names_from_elsewhere_are_harmless(spec: Spec) -> None:
     text = explain(record(spec, flipped(N, range(20)), past))
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def typed(*overrides: str) -> Spec:
+    """A gate of a measured accuracy of 0.9 at alpha 1 %, with the early stop that the overrides ask for."""
+    asked = ("gate.observed={correct: 180, n: 200}", "gate.alpha=0.01", "gate.delta=0.15", "task.order_seed=1")
+    return resolve([*asked, *overrides], dirs=config_dirs([], {}))
+
+
+WOR = "gate.early_stop=wor_mixture"
+CUT = "w" * 10 + "c" * 20 + "w" * 8 + "-" * (N - 38)
+ON_HISTORY = ("gate=auto", "gate.observed=null")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "past", "compared"),
+    [
+        ((WOR,), Past(), "would the whole run reach K0 = 168 right answers, or only K1 = 160"),
+        (
+            (WOR, "gate=static_floor", "gate.floor=0.85", "gate.alpha=null"),
+            Past(),
+            "reach K0 = 170 right answers, or only K1 = 160",
+        ),
+        ((WOR, *ON_HISTORY), HISTORY, "would the whole run reach K0 = "),
+        ((*ON_HISTORY, "gate.early_stop=paired_sprt"), HISTORY, "every question as often right as in 3 earlier builds"),
+    ],
+)
+def test_a_sequential_fail_is_computed_anew(overrides: tuple[str, ...], past: Past, compared: str) -> None:
+    """K0, K1, both boundaries and the ratio at the stop; never the counts of questions that nobody asked, nor a p."""
+    cut = record(typed(*overrides), CUT, past)
+    assert (cut.verdict.outcome, cut.verdict.reason_code) == (Outcome.FAIL, "sequential-fail")
+    found = derive(cut, past)
+    assert (found.recomputed, found.disagreement) == (Outcome.FAIL, None)
+    text = derivation_text(cut, found)
+    shown = lines(text)
+    assert compared in shown["early stop"]
+    assert "FAIL from ln(1 / " in shown["boundaries"]
+    assert "PASS down to ln(0.05) = -2.996" in shown["boundaries"]
+    assert " the log likelihood ratio is " in shown["stop"]
+    assert shown["verdict"] == "FAIL, by the sequential test"
+    assert shown["today"] == "computed anew from the record: FAIL, as stored"
+    assert "k_pass" not in text
+    assert "p-value" not in shown
+    is_count = past is not HISTORY
+    assert ("by stopping early" in lines(explain(cut))["false alarms"]) == is_count
+    assert "all 162 missing answers wrong" in shown["two-sided"]
+
+
+def test_a_sequential_stop_that_does_not_follow_is_said() -> None:
+    """A stored FAIL whose answers cross no boundary is DIFFERS, not a silent yes."""
+    cut = record(typed(WOR), CUT, Past())
+    other = replace(record(typed(WOR), "c" * 14 + "-" * (N - 14), Past()), verdict=cut.verdict)
+    found = derive(other)
+    assert found.disagreement == "the counts give INCONCLUSIVE today, FAIL is stored"
+
+
+def test_the_screen_of_a_sequential_gate() -> None:
+    """False alarms are told whole, with the share of the early stop; missing answers widen the interval."""
+    cut = record(typed(WOR), CUT, Past())
+    shown = lines(explain(cut))
+    assert shown["early stop"] == (
+        "wor_mixture: would the whole run reach 168, or only 160; false alarms at most 0.5 %, misses 5 %"
+    )
+    assert shown["false alarms"].endswith(", and at most 0.5 % by stopping early; asked for at most 1 %")
+    assert shown["interval"].endswith("; from all 162 missing answers wrong to all right)")
+    assert shown["next"] == "see the wrong answers: gatekit history show tonight --wrong"
+
+
+def test_a_floor_that_binds_states_its_own_rate(spec: Spec) -> None:
+    """A floor above what history asks for fails healthy runs at its own rate, and the rule's is not printed for it."""
+    gate = replace(spec.gate, floor=0.97)
+    found = record(replace(spec, gate=gate), flipped(N, range(5, 25)), HISTORY)
+    rate = found.verdict.rule
+    assert rate is not None
+    assert rate.realised_alpha is not None
+    assert rate.realised_alpha > 0.99
+    (warning,) = [one for one in found.verdict.warnings if one.startswith("floor binds: ")]
+    assert "gate.floor 0.97 asks for 194, history for 17" in warning
+    assert warning.endswith(" of healthy runs; gate.floor=null lets history decide")
+    shown = lines(explain(found))
+    assert shown["rule"].startswith("exact_conditional: FAIL below 194 of 200 (gate.floor), or where p is at most 0.01")
+    assert shown["false alarms"].startswith("about ")
+    assert "by gate.floor" in shown["false alarms"]
+    assert shown["notices"] == "nothing: an unchanged model fails in 90 % of runs or more"
+    idle = record(replace(spec, gate=replace(spec.gate, floor=0.5)), flipped(N, range(5, 25)), HISTORY)
+    assert not any(one.startswith("floor binds") for one in idle.verdict.warnings)
+
+
+def test_no_pass_is_promised_below_a_fail(spec: Spec) -> None:
+    """A k_accept below the count of the p-value is not shown as if it were enough."""
+    loose = replace(spec, gate=replace(spec.gate, delta=0.3))
+    shown = lines(explain(record(loose, flipped(N, range(12, 32)), HISTORY)))
+    assert "PASS from" not in shown["rule"]
+
+
+def test_a_mismatch_was_counted() -> None:
+    """Answers were counted although no rule was applied to them: explain says both."""
+    other = typed("gate.measured_under={shots: 8}")
+    run = record(other, "c" * 191 + "w" * 9, Past())
+    found = derivation_text(run, derive(run))
+    assert "none was applied: gate exact_binomial was measured under shots=8" in found
+    assert "191 correct + 9 wrong = 200" in found
+
+
+def test_a_spread_that_the_p_value_does_not_use_says_so(spec: Spec) -> None:
+    """exact_mcnemar has no phi of its own."""
+    one = Past(runs=HISTORY.runs[:1])
+    shown = lines(explain(record(spec, flipped(N, range(12, 32)), one)))
+    assert shown["rule"].startswith("exact_mcnemar")
+    assert "the p-value takes neither" in shown["spread"]

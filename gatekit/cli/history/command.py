@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatekit.cli.arguments import Intermixed, Parser
-from gatekit.errors import ExitCode
+from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
 
 URL_VARIABLE = "GATEKIT_HISTORY_URL"
@@ -33,6 +33,10 @@ _COMMANDS = (
 )
 
 
+_MAKES_ITS_FOLDER = ("import",)
+_NEEDS_ONLY_THE_INDEX = ("list", "plot", "verify")
+
+
 class Subcommand(Protocol):
     """What a module of this package offers."""
 
@@ -45,9 +49,13 @@ class Subcommand(Protocol):
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) -> ExitCode:
     """Run one subcommand. Raises ConfigError on wrong input, InfraError where the history cannot be used."""
-    options = _parser(arguments).parse_args(arguments)
+    options, left = _parser(arguments).parse_known_args(arguments)
+    if left:
+        Parser(f"gatekit history {options.command}").error(f"unrecognized arguments: {' '.join(left)}")
+    place = chosen_place(options, environ)
+    _refuse_missing(options.command, place)
     module = next(module for name, module, _ in _COMMANDS if name == options.command)
-    return _load(module).run(options, chosen_place(options, environ))
+    return _load(module).run(options, place)
 
 
 def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR) -> None:
@@ -61,6 +69,18 @@ def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR)
 def chosen_place(options: argparse.Namespace, environ: Mapping[str, str]) -> Place:
     """The history that the options of `add_place` name."""
     return Place(dir=options.dir, url=options.url or environ.get(URL_VARIABLE) or None)
+
+
+def _refuse_missing(command: str, place: Place) -> None:
+    """A folder that is not there is a mistyped one, and no history without a run, but for the default one's list."""
+    if command in _MAKES_ITS_FOLDER or place.dir.is_dir():
+        return
+    if command in _NEEDS_ONLY_THE_INDEX and place.url is not None:
+        return
+    if command == "list" and place.dir == Path(DEFAULT_DIR) and not os.path.lexists(place.dir):
+        return
+    hint = "name the folder with --dir"
+    raise ConfigError.one(f"no history in {place.dir}: no such folder", reason="no-history", hint=hint)
 
 
 def _parser(arguments: Sequence[str]) -> Parser:

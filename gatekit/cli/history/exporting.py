@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gatekit.cli.output import warn
+from gatekit.cli.history.wording import number
+from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history.place import Place
 
@@ -36,19 +38,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="M", help="only runs of this model")
     add("--key", metavar="K", help="only runs under this comparability key, or the beginning of it")
     add("--force", action="store_true", help="replace a file that exists")
+    add("--json", action="store_true", help="say as one JSON document on stdout what was written")
 
 
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
-    """Write the file and say on stderr how many runs it holds."""
+    """Write the file and say on stderr how many runs it holds, or with --json on stdout."""
     from gatekit.history.exporting import Chosen, chosen_runs, export
 
     format_ = _format(options)
+    if options.json and options.file == _STDOUT:
+        hint = "name a FILE, or leave --json out"
+        raise ConfigError.one("stdout cannot hold the runs and the summary", reason="bad-arguments", hint=hint)
     rows = chosen_runs(place, Chosen(spec_name=options.spec, model=options.model, key=options.key))
     if options.file == _STDOUT:
         _to_stdout(place, rows, format_)
     else:
         export(place, rows, Path(options.file), format_, force=options.force)
-        warn(f"{len(rows)} runs written to {options.file}")
+        if options.json:
+            put(json.dumps({"file": options.file, "format": format_.value, "runs": len(rows)}, indent=2))
+        else:
+            warn(f"{number(len(rows), 'run')} written to {options.file}")
     return ExitCode.PASS
 
 

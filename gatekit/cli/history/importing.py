@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gatekit.cli.history.wording import add_json, number
 from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("overrides", nargs="*", metavar="GROUP=OPTION", help="the spec of the totals")
     add("--format", choices=("jsonl", "totals"), default="jsonl", help="what the file holds (default jsonl)")
     add("--config-dir", action="append", default=[], metavar="DIR", help="a folder of your own config groups")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
@@ -48,14 +52,19 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
         raise ConfigError.one(what, reason="bad-arguments", hint="overrides belong to --format totals")
     else:
         imported = import_records(place, Path(options.file), now=now)
-    _say(imported)
+    _say(imported, as_json=options.json)
     return ExitCode.PASS
 
 
-def _say(imported: Imported) -> None:
+def _say(imported: Imported, *, as_json: bool) -> None:
     for flag in imported.flags:
         warn(flag)
-    put(f"added {imported.added} runs, {imported.known} were in the history")
+    if as_json:
+        put(json.dumps(asdict(imported), indent=2))
+        return
+    were = "was" if imported.known == 1 else "were"
+    ids = f"; run ids begin with {imported.prefix}" if imported.prefix else ""
+    put(f"added {number(imported.added, 'run')}, {imported.known} {were} in the history{ids}")
 
 
 def _under(overrides: Sequence[str], config_dir: Sequence[str]) -> Under:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 
+from gatekit.cli.history.imported import is_imported
 from gatekit.cli.output import put
 from gatekit.errors import ExitCode
 from gatekit.history.place import Place
@@ -59,7 +60,7 @@ def _nothing(options: argparse.Namespace, place: Place) -> str:
 
 
 def _plain_row(row: RunRow) -> dict[str, object]:
-    is_accuracy = row.n > 0 and row.lost == 0
+    is_accuracy = row.n > 0 and row.lost == 0 and row.unasked == 0
     return {**asdict(row), "accuracy": row.correct / row.n if is_accuracy else None}
 
 
@@ -69,15 +70,25 @@ def _cells(row: RunRow, set_aside: Collection[str]) -> tuple[str, ...]:
         row.finished_at,
         row.spec_name,
         row.engine if row.build is None else f"{row.engine} {row.build}",
-        f"{row.correct}/{row.n}",
+        f"{row.correct}/{row.n - row.unasked}{' asked' if row.unasked else ''}",
         _accuracy(row),
-        row.outcome + (" (simulated)" if row.simulated else "") + (" (quarantined)" if row.run_id in set_aside else ""),
+        " ".join([row.outcome.value, *_marks(row, set_aside)]),
     )
 
 
+def _marks(row: RunRow, set_aside: Collection[str]) -> Iterator[str]:
+    if row.simulated:
+        yield "(simulated)"
+    if is_imported(row.reason_code):
+        yield "(imported)"
+    if row.run_id in set_aside:
+        yield "(quarantined)"
+
+
 def _accuracy(row: RunRow) -> str:
-    """In per cent; with lost answers the range from all of them wrong to all of them right."""
+    """In per cent; with lost or unasked answers the range from all of them wrong to all of them right."""
     if row.n == 0:
         return "-"
-    low, high = 100 * row.correct / row.n, 100 * (row.correct + row.lost) / row.n
-    return f"{low:.2f} %" if row.lost == 0 else f"{low:.2f} to {high:.2f} %"
+    missing = row.lost + row.unasked
+    low, high = 100 * row.correct / row.n, 100 * (row.correct + missing) / row.n
+    return f"{low:.2f} to {high:.2f} %" if missing else f"{low:.2f} %"

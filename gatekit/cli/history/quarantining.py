@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 from datetime import UTC, datetime
 
+from gatekit.cli.history.wording import add_json
 from gatekit.cli.output import put
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
 from gatekit.records.act import ActKind
+from gatekit.records.canonical import to_plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which run, and why."""
     parser.add_argument("run", metavar="RUN", help="run id, or a beginning that only one run has")
     parser.add_argument("--reason", required=True, metavar="TEXT", help="why, in a sentence; kept with the act")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
@@ -37,6 +41,9 @@ def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode
             f"run {run_id} {state}", reason="nothing-to-do", hint=f"`gatekit history {other} {run_id} --reason TEXT`"
         )
     path = record_act(place, act)
+    if options.json:
+        put(json.dumps({"act": to_plain(act), "path": str(path)}, indent=2))
+        return ExitCode.PASS
     now = "does not count any more" if kind is ActKind.QUARANTINE else "counts again"
     put(f"run {run_id} {now}; act {act.act_id} kept in {path}")
     return ExitCode.PASS

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gatekit.cli.history.wording import add_json, number
 from gatekit.cli.output import put
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
@@ -14,10 +17,20 @@ from gatekit.report.escape import escape_terminal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from gatekit.history.records_folder import StoredRecord
     from gatekit.history.rescore import Reader
     from gatekit.records.run import RunRecord
 
 _ALL = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """What became of a run, in words, and the id of the new record where there is one."""
+
+    run_id: str
+    text: str
+    rescored_as: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,38 +44,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="every run that was not superseded, oldest first")
     add("--extractor", metavar="NAME", help="default: each run's own, as it reads today")
     add("--reason", metavar="TEXT", help="why; kept with the new records")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
-    """One line per run, and how many were scored anew."""
+    """One line per run, and how many were scored anew; with --json the same as a document at the end."""
     from gatekit.history import index
     from gatekit.history.acts import quarantined_runs
     from gatekit.history.records_folder import read_stored
+
+    if bool(options.runs) is options.all:
+        hint = "see gatekit history rescore --help"
+        raise ConfigError.one("name runs, or give --all", reason="bad-arguments", hint=hint)
+    runs: list[_Done] = []
+    set_aside = quarantined_runs(index.acts(place))
+    for path in _paths(options, place):
+        stored = read_stored(place.dir / path)
+        runs.append(_one(options, place, stored, is_set_aside=stored.record.run_id in set_aside))
+        if not options.json:
+            put(escape_terminal(f"{runs[-1].run_id}: {runs[-1].text}"))
+    new = sum(one.rescored_as is not None for one in runs)
+    put(json.dumps({"rescored": new, "runs": list(map(asdict, runs))}, indent=2) if options.json else _count(new))
+    return ExitCode.PASS
+
+
+def _count(new: int) -> str:
+    return f"{number(new, 'run')} scored anew"
+
+
+def _one(options: argparse.Namespace, place: Place, stored: StoredRecord, *, is_set_aside: bool) -> _Done:
+    """Score one run anew where that is called for. A run without texts that was named is refused by `rescore`."""
     from gatekit.history.rescore import is_read_by, is_rescored, rescore, why_not
     from gatekit.spec.locks import lock_for
 
-    if bool(options.runs) is options.all:
-        raise ConfigError.one("name runs, or give --all", reason="bad-arguments", hint="see history rescore --help")
-    new, set_aside = 0, quarantined_runs(index.acts(place))
-    for path in _paths(options, place):
-        stored = read_stored(place.dir / path)
-        reader = _reader(options.extractor or stored.record.spec.protocol.extractor)
-        run_id = stored.record.run_id
-        if is_read_by(stored.record, reader):
-            put(f"{run_id}: {reader.version} has read it already")
-        elif is_rescored(place, run_id, reader):
-            put(f"{run_id}: scored anew by {reader.version} before")
-        elif run_id in set_aside:
-            put(f"{run_id}: left out, it is quarantined")
-        elif options.all and (why := why_not(stored.record)) is not None:
-            put(f"{run_id}: left out, {why}")
-        else:
-            lock = lock_for(stored.record.spec)
-            done = rescore(place, stored, reader, now=datetime.now(UTC), reason=options.reason, lock=lock)
-            put(_changed(stored.record, done))
-            new += 1
-    put(f"{new} runs scored anew")
-    return ExitCode.PASS
+    old, run_id = stored.record, stored.record.run_id
+    reader = _reader(options.extractor or old.spec.protocol.extractor)
+    why = why_not(old)
+    if why is None and is_read_by(old, reader):
+        return _Done(run_id=run_id, text=f"{reader.version} has read it already")
+    if is_rescored(place, run_id, reader):
+        return _Done(run_id=run_id, text=f"scored anew by {reader.version} before")
+    if is_set_aside:
+        return _Done(run_id=run_id, text="left out, it is quarantined")
+    if options.all and why is not None:
+        return _Done(run_id=run_id, text=f"left out, {why}")
+    now = datetime.now(UTC)
+    new = rescore(place, stored, reader, now=now, reason=options.reason, lock=lock_for(old.spec))
+    return _Done(run_id=run_id, text=_changed(old, new), rescored_as=new.run_id)
 
 
 def _paths(options: argparse.Namespace, place: Place) -> Iterator[str]:
@@ -92,4 +120,4 @@ def _reader(name: str) -> Reader:
 def _changed(old: RunRecord, new: RunRecord) -> str:
     counts = f"{old.counts.correct} -> {new.counts.correct} of {new.counts.n} right"
     verdicts = f"{old.verdict.outcome} -> {new.verdict.outcome}"
-    return escape_terminal(f"{old.run_id}: {counts}, {verdicts}, as run {new.run_id}")
+    return f"{counts}, {verdicts}, as run {new.run_id}"

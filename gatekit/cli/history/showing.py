@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from gatekit.cli.output import put
 from gatekit.errors import ExitCode
 from gatekit.history.place import Place
+
+if TYPE_CHECKING:
+    from gatekit.history.records_folder import StoredRecord
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +34,13 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
 
         put(wrong_answers(stored.record))
     else:
-        from gatekit.report.terminal import explain
-
-        put(explain(stored.record, stored_at=str(stored.path)))
+        put(_explained(stored))
     return ExitCode.PASS
+
+
+def _explained(stored: StoredRecord) -> str:
+    from gatekit.cli.history.imported import imported_text, is_imported
+    from gatekit.report.terminal import explain
+
+    write = imported_text if is_imported(stored.record.verdict.reason_code) else explain
+    return write(stored.record, stored_at=str(stored.path))

@@ -6,8 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from gatekit.cli.history.wording import number
 from gatekit.cli.output import put
-from gatekit.errors import ConfigError, ExitCode
+from gatekit.errors import ExitCode
 from gatekit.history.place import Place
 from gatekit.report.escape import escape_terminal
 
@@ -29,9 +30,6 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """One line per finding and a count at the end; INFRA when there is a finding."""
     from gatekit.history.verify import verify
 
-    if place.url is None and not place.dir.is_dir():
-        hint = "name the folder with --dir"
-        raise ConfigError.one(f"no history in {place.dir}", reason="no-history", hint=hint)
     verified = verify(place)
     if options.json:
         from gatekit.records.canonical import to_plain
@@ -45,7 +43,8 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
 
 
 def _count_line(verified: Verified) -> str:
-    number, chains = len(verified.findings), verified.chains
-    found = "all is well" if not number else f"{number} finding{'s' if number > 1 else ''}"
-    looked = f"{verified.records} records, {verified.rows} rows, {verified.acts} acts"
-    return f"{found}: {looked}; {chains.series} series, {chains.starts} starts, {chains.forks} forks"
+    chains, findings = verified.chains, len(verified.findings)
+    looked_at = (("record", verified.records), ("row", verified.rows), ("act", verified.acts))
+    chained = (("series", chains.series), ("start", chains.starts), ("fork", chains.forks))
+    looked, found = (", ".join(number(count, what) for what, count in one) for one in (looked_at, chained))
+    return f"{number(findings, 'finding') if findings else 'all is well'}: {looked}; {found}"

@@ -11,7 +11,16 @@ from pathlib import Path
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put, warn
 from gatekit.cli.thresholds.deriving import Series, derive, spread
-from gatekit.cli.thresholds.selecting import Failure, Wanted, add_selection, every, reason_given, repeated
+from gatekit.cli.thresholds.selecting import (
+    Failure,
+    Wanted,
+    add_selection,
+    every,
+    reason_given,
+    refuse_missing,
+    repeated,
+)
+from gatekit.cli.thresholds.unselected import and_unselected
 from gatekit.cli.thresholds.writing import written
 from gatekit.errors import ConfigError, ExitCode, GatekitError, fold
 from gatekit.gate.matrix_prior import Pooled, pool
@@ -60,6 +69,8 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     found = _all_stored(options, environ) if options.all_series else _selected(options, environ)
     if options.write:
         found = _all_written(found, options)
+    if options.check and not options.overrides:
+        found = and_unselected(found)
     return _told(found, options)
 
 
@@ -109,6 +120,8 @@ def _all_stored(options: Namespace, environ: Mapping[str, str]) -> Iterator[Thre
     from gatekit.history.place import Place
 
     place = Place(dir=Path(options.dir or DEFAULT_DIR), url=options.url or environ.get(URL_VARIABLE) or None)
+    if options.dir is not None:
+        refuse_missing(place)
     request = Request(place=place, as_of=options.as_of, command=_command(options))
     return stored_thresholds(request, is_pooled=not options.no_pool)
 

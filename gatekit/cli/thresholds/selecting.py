@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from gatekit.records.run import Comparability
 from gatekit.records.secrets import masked_url
 from gatekit.records.spec import Spec
 from gatekit.run.asked import comparability_of
+from gatekit.spec.locks import command_typed
 from gatekit.spec.resolve import config_dirs
 from gatekit.spec.selection import Selected, every_model, on_some_machine
 
@@ -75,11 +75,9 @@ def every(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Wanted],
 
 def repeated(options: Namespace, *more: str) -> str:
     """The `recompute` command with the same selection as these options, and more; without secrets."""
-    words = ["gatekit", "thresholds", "recompute", *options.overrides]
-    words += [word for folder in options.config_dir for word in ("--config-dir", folder)]
-    words += ["--dir", str(options.dir)] if options.dir is not None else []
+    words = ["--dir", str(options.dir)] if options.dir is not None else []
     words += ["--url", masked_url(options.url)] if options.url is not None else []
-    return shlex.join([*words, *more])
+    return command_typed(options.overrides, options.config_dir, [*words, *more])
 
 
 def _wanted(selected: Selected, options: Namespace, environ: Mapping[str, str]) -> Wanted:
@@ -89,8 +87,18 @@ def _wanted(selected: Selected, options: Namespace, environ: Mapping[str, str]) 
         history = replace(history, dir=str(options.dir))
     if options.url is not None:
         history = replace(history, url=options.url)
-    key = comparability_of(spec, cache_dir=cache_dir(environ))
-    return Wanted(spec=spec, place=place_of(history, environ), key=key)
+    place = place_of(history, environ)
+    is_named = options.dir is not None or any(word.startswith("history.dir=") for word in options.overrides)
+    if is_named:
+        refuse_missing(place)
+    return Wanted(spec=spec, place=place, key=comparability_of(spec, cache_dir=cache_dir(environ)))
+
+
+def refuse_missing(place: Place) -> None:
+    """Raise ConfigError where a history that was named has no folder: a typing error must not pass for no runs."""
+    if place.url is None and not place.dir.is_dir():
+        hint = "name the folder with --dir"
+        raise ConfigError.one(f"no history in {place.dir}", reason="no-history", hint=hint)
 
 
 def reason_given(options: Namespace) -> str | None:

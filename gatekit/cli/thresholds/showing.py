@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put
-from gatekit.cli.thresholds.selecting import Wanted, add_selection, one
+from gatekit.cli.thresholds.selecting import Wanted, add_selection, one, repeated
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.gate.decide import decide
 from gatekit.history.run_row import SeriesRow
@@ -17,14 +17,16 @@ from gatekit.records.answers import Status
 from gatekit.records.canonical import to_plain
 from gatekit.records.lock import Lock
 from gatekit.records.past import Past
-from gatekit.records.spec import Method
+from gatekit.records.spec import EarlyStop, Method
 from gatekit.records.verdict import Verdict
 from gatekit.report.escape import escape_terminal
 from gatekit.spec.locks import lock_for, lock_path
+from gatekit.spec.resolve import config_dirs
+from gatekit.spec.selection import on_some_machine
 
 _DESCRIPTION = """\
 The lock of a spec, whether its comparability key is still that of a run, and the verdict that it would give for the
-last run of the series by its counts.
+last run of the series by its counts, as gate=locked would judge it, whatever rule the spec itself has.
 
   python -m gatekit thresholds show model=laguna_int4 hw=b200
 """
@@ -36,16 +38,18 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     Raises ConfigError for a lock that cannot be used, InfraError where the history cannot be read.
     """
     options = _parse(arguments)
-    wanted = one(options, environ)
-    wanted = replace(wanted, spec=replace(wanted.spec, gate=replace(wanted.spec.gate, method=Method.LOCKED)))
-    lock = lock_for(wanted.spec)
+    asked = one(options, environ)
+    wanted = _locked(asked, options, environ)
+    command = repeated(options, "--write")
+    lock = lock_for(wanted.spec, command=command)
     row = _last(wanted)
     verdict = None if row is None or lock is None else _verdict(wanted, lock, row)
     holds = lock is not None and lock.key == wanted.key.key
     if options.json:
-        put(json.dumps(_plain(wanted, lock, row, verdict, holds=holds), indent=2, allow_nan=False))
+        plain = {**_plain(wanted, lock, row, verdict, holds=holds), "gate_method": asked.spec.gate.method.value}
+        put(json.dumps(plain, indent=2, allow_nan=False))
     else:
-        lines = _lines(wanted, lock, row, verdict, holds=holds)
+        lines = [*_lines(wanted, lock, row, verdict, holds=holds, command=command), *_unused(asked)]
         put("\n".join(f"{escape_terminal(label):<10}{escape_terminal(text, 300)}" for label, text in lines))
     return ExitCode.PASS if holds else ExitCode.INCONCLUSIVE
 
@@ -59,6 +63,23 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         what = "name the spec by its overrides"
         raise ConfigError.one(what, reason="bad-arguments", hint="see gatekit thresholds show --help")
     return options
+
+
+def _locked(asked: Wanted, options: Namespace, environ: Mapping[str, str]) -> Wanted:
+    """The spec as gate=locked makes it: nothing of another rule (its floor, its stated accuracy) judges beside."""
+    gate = asked.spec.gate
+    if gate.method is not Method.LOCKED:
+        kept = [word for word in options.overrides if word.partition("=")[0] not in ("gate", "gate.method")]
+        locked = on_some_machine([*kept, "gate=locked"], dirs=config_dirs(options.config_dir, environ)).spec.gate
+        gate = replace(locked, locks=gate.locks)
+    gate = replace(gate, early_stop=EarlyStop.NONE)  # the index keeps counts, a sequential test asks for their order
+    return replace(asked, spec=replace(asked.spec, gate=gate))
+
+
+def _unused(asked: Wanted) -> Iterator[tuple[str, str]]:
+    method = asked.spec.gate.method
+    if method is not Method.LOCKED:
+        yield "gate", f"{method.value}: a run as asked does not use the lock; one with gate=locked does"
 
 
 def _last(wanted: Wanted) -> SeriesRow | None:
@@ -97,11 +118,11 @@ def _plain(
 
 
 def _lines(
-    wanted: Wanted, lock: Lock | None, row: SeriesRow | None, verdict: Verdict | None, *, holds: bool
+    wanted: Wanted, lock: Lock | None, row: SeriesRow | None, verdict: Verdict | None, *, holds: bool, command: str
 ) -> Iterator[tuple[str, str]]:
     yield "spec", wanted.spec.name
     if lock is None:
-        yield "lock", f"none in {lock_path(wanted.spec)}: gatekit thresholds recompute ... --write"
+        yield "lock", f"none in {lock_path(wanted.spec)}: {command}"
     else:
         accept = "" if lock.k_accept is None else f", PASS from {max(lock.k_reject, lock.k_accept)}"
         yield "lock", f"{lock_path(wanted.spec)}: FAIL below {lock.k_reject} of {lock.n}{accept} ({lock.method})"
