@@ -334,9 +334,7 @@ def _delta(case: _Case) -> Iterator[Finding]:
     if delta is None or case.is_foreign:
         return
     if case.gate.method is Method.STATIC_FLOOR and case.gate.observed is None:
-        text = (
-            f"excluding a drop of {points(delta)} needs gate.observed to drop from: a run is refused"
-        )
+        text = f"excluding a drop of {points(delta)} needs gate.observed to drop from: a run is refused"
         yield Finding(id="delta-needs-observed", text=text)
     elif exact(delta) >= case.reference:
         healthy = accuracy(float(case.reference))

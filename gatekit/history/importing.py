@@ -250,7 +250,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _record(where: str, text: str) -> Plain:
     try:
-        plain = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+        plain = json.loads(text.rstrip(), object_pairs_hook=_once_each, parse_constant=_no_number)
         flaw = next(_validator().iter_errors(plain), None)
         if flaw is None:
             record_from_plain(plain)

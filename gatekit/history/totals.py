@@ -175,7 +175,7 @@ def _object(text: str) -> Mapping[str, object]:
 
     try:
         found = json.loads(
-            text, object_pairs_hook=once, parse_constant=constant, parse_float=_Literal, parse_int=_Literal
+            text.rstrip(), object_pairs_hook=once, parse_constant=constant, parse_float=_Literal, parse_int=_Literal
         )
     except (ValueError, RecursionError) as error:
         raise _Refused(f"not JSON: {json_flaw(error)[:80]}") from error

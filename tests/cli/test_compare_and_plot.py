@@ -87,6 +87,17 @@ def test_compare_says_that_other_keys_are_no_regression_test(history: Path, said
     assert "0 questions only before, 10 only after: compared are the 40 in both" in shown
 
 
+def test_compare_says_when_the_newer_run_comes_first(history: Path, said: Said) -> None:
+    """Before and after are as named; a reader who named the newer run first is told, and times carry their zone."""
+    place = Place(dir=history / ".gatekit")
+    moments = {name: index.find(place, name).finished_at[:19] for name in ("good", "bad")}
+    assert moments["good"] < moments["bad"]
+    turned, straight = (words(said(history, "compare", *names)) for names in (("bad", "good"), ("good", "bad")))
+    assert "note: bad, named first, is the newer run" in turned
+    assert "is the newer run" not in straight
+    assert all(f"{moment}Z" in turned for moment in moments.values())
+
+
 def test_compare_counts_lost_answers(history: Path, said: Said) -> None:
     """Answers that were lost in one run are counted and bounded, never taken for wrong."""
     found = json.loads(said(history, "compare", "good", "lossy", "--json"))

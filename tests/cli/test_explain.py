@@ -12,12 +12,18 @@ from gatekit.records.canonical import canonical_json, digest
 
 
 def explained(folder: Path, *overrides: str) -> dict[str, str]:
-    """The lines of the derivation of a run with these overrides, by label; the last of each label."""
+    """The lines of the derivation of a run with these overrides, wrapped ones joined; the last of each label."""
     gatekit(folder, "--run-id", "run-1", *overrides)
     ran = gatekit(folder, "explain", "run")
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
-    return {line[2:15].strip(): line[15:] for line in ran.out.splitlines()[2:]}
+    facts: dict[str, str] = {}
+    label = ""
+    for line in ran.out.splitlines()[2:]:
+        is_more = not line[2:15].strip()
+        label = label if is_more else line[2:15].strip()
+        facts[label] = f"{facts[label]} {line[15:]}" if is_more else line[15:]
+    return facts
 
 
 def test_the_default_gate(tmp_path: Path) -> None:

@@ -133,9 +133,9 @@ def test_hints_of_a_run_can_be_typed(folder: Path) -> None:
 def test_show_judges_by_the_lock_alone(folder: Path) -> None:
     """A floor and a rule of the spec's own judge nothing in `show`, which says that the gate has another rule."""
     assert recompute(folder, "--write").code == 0
-    shown = here(folder, "thresholds", "show", "task.n=100", "gate=static_floor", "+gate.floor=1.0")
+    shown = here(folder, "thresholds", "show", "task.n=100", "gate=static_floor", "gate.floor=1.0")
     assert shown.code == 0, shown.err
-    verdict = here(folder, "thresholds", "show", "task.n=100", "gate=static_floor", "--json").data
+    verdict = here(folder, "thresholds", "show", "task.n=100", "gate=static_floor", "gate.floor=1.0", "--json").data
     assert (verdict["verdict"]["rule"]["method"], verdict["gate_method"]) == ("locked", "static_floor")
     assert verdict["verdict"]["rule"]["k_reject"] == verdict["lock"]["k_reject"]
     assert "static_floor: a run as asked does not use the lock" in shown.out
@@ -209,10 +209,10 @@ def test_a_lock_whose_history_went_away_exits_4(folder: Path) -> None:
         (("recompute", "--as-of", "yesterday"), "neither a date nor a moment"),
         (("recompute", "--all-series", "task.n=3"), "takes no overrides"),
         (("recompute", "--all-series"), "no series in"),
-        (("recompute", "--all-series", "--dir", "nowhere"), "no history in nowhere [no-history]"),
-        (("recompute", "task.n=9", "--dir", "nowhere"), "no history in nowhere [no-history]"),
-        (("recompute", "--check", "--dir", "nowhere"), "no history in nowhere [no-history]"),
-        (("show", "history.dir=nowhere"), "no history in nowhere [no-history]"),
+        (("recompute", "--all-series", "--dir", "nowhere"), "no history in nowhere; name the folder"),
+        (("recompute", "task.n=9", "--dir", "nowhere"), "no history in nowhere; name the folder"),
+        (("recompute", "--check", "--dir", "nowhere"), "no history in nowhere; name the folder"),
+        (("show", "history.dir=nowhere"), "no history in nowhere; name the folder"),
         (("recompute", "model=nothing"), "no such model"),
         (("show",), "name the spec"),
         (("forget",), "which of recompute, rebaseline and show?"),
@@ -412,6 +412,28 @@ def test_a_rebaseline_by_key(folder: Path) -> None:
     plain = json.loads(act.read_text())
     assert (plain["kind"], plain["target"], plain["reason"]) == ("rebaseline", key, "why not")
     assert recompute(folder).code == 4
+
+
+def test_an_act_names_the_lock_that_it_touches(folder: Path) -> None:
+    """A quarantine of a used run, its release and a rebaseline name the recompute command; other acts name none."""
+    assert "next:" not in gatekit(folder, "history", "quarantine", "night-00", "--reason", "hot").out
+    assert "next:" not in gatekit(folder, "history", "release", "night-00", "--reason", "it was not").out
+    assert recompute(folder, "--write").code == 0
+    command = "gatekit thresholds recompute model=simulated hw=cpu engine=sim task.n=100 --write"
+    named = f"next: {LOCK} rests on it; with its other overrides, if any: {command}"
+    for act in ("quarantine", "release"):
+        told = gatekit(folder, "history", act, "night-00", "--reason", "a reason")
+        assert (told.code, told.out.splitlines()[1]) == (0, named)
+    ran = here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "new kernels", "--json")
+    assert (ran.data["after_run"], ran.data["act"]["kind"]) == ("night-03", "rebaseline")
+    assert ran.data["locks"] == [
+        {"path": str(LOCK), "command": f"gatekit thresholds recompute {' '.join(ASKED)} --write"}
+    ]
+    again = here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "new kernels")
+    assert (again.code, "no run has come since" in again.err) == (2, True), again.err
+    assert len(list((folder / ".gatekit" / "acts").glob("*rebaseline*"))) == 1
+    run_nights(folder, [Night("after", 0.9512, 9, "2026-09-03")], *ASKED)
+    assert here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "once more").code == 0
 
 
 def test_show_without_a_lock_says_so(folder: Path) -> None:

@@ -174,7 +174,8 @@ def test_help_is_the_product(tmp_path: Path, command: list[str]) -> None:
 
 def test_unasked_questions_are_not_wrong(tmp_path: Path, make_record: MakeRecord) -> None:
     """A run that was stopped says how many were asked, and its accuracy is the range of what it may have been."""
-    remember(Place(dir=tmp_path), make_record("cut", planned=8))
+    record = make_record("cut", planned=8)
+    remember(Place(dir=tmp_path), replace(record, counts=replace(record.counts, n=8, unasked=4)))
     assert "  3/4 asked  37.50 to 87.50 %  " in _run("list", "--dir", tmp_path)
     (row,) = json.loads(_run("list", "--json", "--dir", tmp_path))["runs"]
     assert (row["unasked"], row["accuracy"]) == (4, None)

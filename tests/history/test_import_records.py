@@ -193,8 +193,20 @@ def test_the_command_moves_a_history(there: Place, tmp_path: Path) -> None:
     done = gatekit(tmp_path, "history", "export", "out.jsonl", "--dir", "there")
     assert (done.code, done.out, done.err) == (0, "", "gatekit: 3 runs written to out.jsonl\n")
     first = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here")
-    assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history; run ids begin with run-\n")
+    assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history\n")
     assert "which is yet to come" in first.err
     assert gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here").out.startswith("added 0 runs, 3")
     wrong = gatekit(tmp_path, "history", "import", "out.jsonl", "task.n=3", "--dir", "here")
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+def test_broken_json_is_placed_once(tmp_path: Path, make_record: MakeRecord) -> None:
+    """The line is that of the file, named once: the decoder would call each line the first."""
+    good = json.dumps(record_to_plain(make_record("a")))
+    path = tmp_path / "in.jsonl"
+    path.write_text(f"{good}\n{good[:-1]}\n")
+    with pytest.raises(ConfigError) as caught:
+        import_records(Place(dir=tmp_path / "here"), path, now=NOW)
+    (line,) = caught.value.lines()
+    assert line.startswith(f"{path}:2: not a whole run record: Expecting ',' delimiter at column {len(good)}")
+    assert "line 1" not in line

@@ -219,3 +219,15 @@ def test_a_spread_that_the_p_value_does_not_use_says_so(spec: Spec) -> None:
     shown = lines(explain(record(spec, flipped(N, range(12, 32)), one)))
     assert shown["rule"].startswith("exact_mcnemar")
     assert "the p-value takes neither" in shown["spread"]
+
+
+def test_long_facts_wrap_under_their_first_word() -> None:
+    """What a verdict rests on may name thirty runs: it wraps at the width of the screen, and no id is broken."""
+    answers = [flipped(200, range(place, place + 12)) for place in range(30)]
+    past = detailed(answers, hardware="cpu")
+    run = record(typed("gate=auto", "gate.observed=null"), flipped(200, range(12)), past)
+    shown = derivation_text(run, derive(run, past)).splitlines()
+    assert max(map(len, shown[2:])) <= 110
+    (first,) = (place for place, line in enumerate(shown) if line.startswith("  rests on"))
+    assert shown[first + 1].startswith(" " * 15)
+    assert "more)" in " ".join(shown)

@@ -170,3 +170,22 @@ def test_json_holds_the_numbers() -> None:
     assert plain["lock"]["k_reject"] == 1180
     assert plain["diff"][2:] == ["-k_reject: 1175", "+k_reject: 1180"]
     assert plain["says"] == headline(STALE)
+
+
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        (replace(LOCK, key="other", k_reject=1190), "; LOOSER, a new series: 1190 -> 1180 of 1319; not compared"),
+        (replace(LOCK, key="other", n=100, k_reject=90), "a new series: 90 of 100 -> 1180 of 1319; not compared"),
+        (replace(LOCK, key="other", k_accept=1200), "a new series: PASS from 1200 -> 1180 of 1319; not compared"),
+        (replace(LOCK, key="other", k_reject=1170), ""),
+        (replace(LOCK, k_reject=1190), ""),
+    ],
+)
+def test_a_new_series_that_loosens_is_said_aloud(old: Lock, said: str) -> None:
+    """Where another key takes a lock's place and asks for a smaller share, every form says so, written or not."""
+    found = replace(STALE, state=State.OTHER_KEY, old=old)
+    for text in (headline(found), headline(replace(found, is_written=True)), thresholds_markdown([found], [])):
+        assert said in text
+        assert ("LOOSER" in text) == bool(said)
+    assert ("LOOSER" in check_line(found)) == bool(said)

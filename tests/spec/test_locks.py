@@ -17,7 +17,7 @@ from gatekit.records.canonical import canonical_json, from_plain, to_plain
 from gatekit.records.lock import Lock, Prior
 from gatekit.records.spec import Method, Spec
 from gatekit.resources import conf_dir, schema
-from gatekit.spec.locks import file_name, lock_for, lock_path, look, one_writer, render, write_lock
+from gatekit.spec.locks import file_name, lock_for, lock_path, look, one_writer, recompute_command, render, write_lock
 from gatekit.spec.resolve import resolve
 
 LOCK = Lock(
@@ -299,3 +299,15 @@ def test_the_schema_mirrors_the_lock() -> None:
     prior = described["properties"]["prior"]
     assert set(prior["properties"]) == set(prior["required"]) == {field.name for field in fields(Prior)}
     assert prior["additionalProperties"] is False
+
+
+def test_the_command_that_mends_a_lock_keeps_what_was_typed_and_no_secret(tmp_path: Path) -> None:
+    """Overrides come back as typed, secrets as dots or stars; without them the folder of the history is named."""
+    typed = ["task.n=200", "history.url=postgresql://ci:secret@db/x", "+engine.env.KEY=secret"]
+    command = recompute_command(spec(tmp_path), typed, ["team"])
+    assert command.startswith("gatekit thresholds recompute task.n=200 ")
+    assert command.endswith(" +engine.env.KEY=... --config-dir team --write")
+    assert "secret" not in command
+    assert recompute_command(spec(tmp_path)) == COMMAND
+    elsewhere = resolve(["history.dir=there"], dirs=(conf_dir(),))
+    assert recompute_command(elsewhere) == COMMAND.replace(" --write", " history.dir=there --write")

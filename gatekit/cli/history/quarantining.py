@@ -12,6 +12,9 @@ from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
 from gatekit.records.act import ActKind
 from gatekit.records.canonical import to_plain
+from gatekit.report.escape import escape_terminal
+
+_LINE_CHARACTERS = 600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +31,12 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
 
 def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode:
     """Record that a run does not count, or counts again. Raises ConfigError when that is so already."""
+    from gatekit.cli.thresholds.resting import locks_on
     from gatekit.history import index
     from gatekit.history.acts import make_act, quarantined_runs, record_act
 
-    run_id = index.find(place, options.run).run_id
+    row = index.find(place, options.run)
+    run_id = row.run_id
     act = make_act(kind, run_id, reason=options.reason, now=datetime.now(UTC))
     is_quarantined = run_id in quarantined_runs(index.acts(place))
     if is_quarantined is (kind is ActKind.QUARANTINE):
@@ -41,9 +46,14 @@ def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode
             f"run {run_id} {state}", reason="nothing-to-do", hint=f"`gatekit history {other} {run_id} --reason TEXT`"
         )
     path = record_act(place, act)
+    # A released run may come into any lock of its series; a quarantined one leaves only those that it is in.
+    locks = locks_on(row.comparability_key, run_id=run_id if kind is ActKind.QUARANTINE else None)
     if options.json:
-        put(json.dumps({"act": to_plain(act), "path": str(path)}, indent=2))
+        touched = [{"path": one.path, "command": one.command} for one in locks]
+        put(json.dumps({"act": to_plain(act), "path": str(path), "locks": touched}, indent=2))
         return ExitCode.PASS
     now = "does not count any more" if kind is ActKind.QUARANTINE else "counts again"
     put(f"run {run_id} {now}; act {act.act_id} kept in {path}")
+    for resting in locks:
+        put(escape_terminal(resting.line(), _LINE_CHARACTERS))
     return ExitCode.PASS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,9 @@ from gatekit.report.escape import escape_terminal
 from gatekit.spec.locks import lock_for, lock_path
 from gatekit.spec.resolve import config_dirs
 from gatekit.spec.selection import on_some_machine
+
+# What was typed for the spec's own rule: its choice, and the numbers that a recomputation leaves out too.
+_OF_ANOTHER_RULE = re.compile(r"[+~]*gate(\.(method|floor|tolerance|observed|measured_under)\b.*)?(=|$)", re.DOTALL)
 
 _DESCRIPTION = """\
 The lock of a spec, whether its comparability key is still that of a run, and the verdict that it would give for the
@@ -69,7 +73,7 @@ def _locked(asked: Wanted, options: Namespace, environ: Mapping[str, str]) -> Wa
     """The spec as gate=locked makes it: nothing of another rule (its floor, its stated accuracy) judges beside."""
     gate = asked.spec.gate
     if gate.method is not Method.LOCKED:
-        kept = [word for word in options.overrides if word.partition("=")[0] not in ("gate", "gate.method")]
+        kept = [word for word in options.overrides if not _OF_ANOTHER_RULE.match(word)]
         locked = on_some_machine([*kept, "gate=locked"], dirs=config_dirs(options.config_dir, environ)).spec.gate
         gate = replace(locked, locks=gate.locks)
     gate = replace(gate, early_stop=EarlyStop.NONE)  # the index keeps counts, a sequential test asks for their order
