@@ -37,10 +37,10 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
     options = _parser().parse_args(arguments)
     from gatekit.gate.derivation import derive
     from gatekit.history.index import find
-    from gatekit.history.records_folder import read_record
+    from gatekit.history.records_folder import read_record, record_path
 
     place = chosen_place(options, environ)
-    record = read_record(place.dir / find(place, options.run).path)
+    record = read_record(record_path(place.dir, find(place, options.run).run_id))
     derivation = derive(record, _used(place, record))
     if options.json:
         from gatekit.records.canonical import to_plain
@@ -63,7 +63,7 @@ def _used(place: Place, record: RunRecord) -> Past:
     """The runs that the verdict rests on, as far as they can be read, and the lock of a locked gate."""
     from gatekit.gate.retrial import past_run
     from gatekit.history.index import find
-    from gatekit.history.records_folder import read_record
+    from gatekit.history.records_folder import read_record, record_path
     from gatekit.records.past import Past
     from gatekit.spec.locks import lock_for
 
@@ -72,7 +72,7 @@ def _used(place: Place, record: RunRecord) -> Past:
         with suppress(ConfigError, InfraError):  # what is missing is named in the derivation
             row = find(place, run_id)
             if row.run_id == run_id:
-                runs.append(past_run(read_record(place.dir / row.path)))
+                runs.append(past_run(read_record(record_path(place.dir, row.run_id))))
     try:
         lock = lock_for(record.spec)
     except ConfigError:

@@ -17,7 +17,7 @@ from gatekit.errors import ConfigError, InfraError
 from gatekit.history.acts import quarantined_runs
 from gatekit.history.durable_files import storage_error, sync_folder
 from gatekit.history.place import Place
-from gatekit.history.records_folder import read_stored
+from gatekit.history.records_folder import read_stored, record_path
 from gatekit.history.run_row import RunRow
 from gatekit.history.totals import FORMULA_STARTS
 from gatekit.records.canonical import canonical_json
@@ -121,7 +121,7 @@ def _has_key(row: RunRow, key: str | None) -> bool:
 
 def _jsonl(place: Place, rows: Sequence[RunRow], sink: Sink) -> None:
     for row in rows:
-        stored = read_stored(place.dir / row.path)
+        stored = read_stored(record_path(place.dir, row.run_id))
         if stored.digest != row.digest:
             raise InfraError(
                 f"{stored.path} holds {stored.digest}, the index says {row.digest}",

@@ -21,7 +21,15 @@ from gatekit.history.run_row import NewRow, run_row
 from gatekit.history.totals import Total, json_flaw, read_totals
 from gatekit.records.answers import Counts
 from gatekit.records.canonical import Plain, canonical_json, digest
-from gatekit.records.run import Comparability, Dataset, RunRecord, Served, record_from_plain, record_to_plain
+from gatekit.records.run import (
+    Comparability,
+    Dataset,
+    RunRecord,
+    Served,
+    contradiction,
+    record_from_plain,
+    record_to_plain,
+)
 from gatekit.records.secrets import without_secrets
 from gatekit.records.spec import Spec
 from gatekit.records.verdict import Interval, Outcome, Verdict
@@ -252,11 +260,10 @@ def _record(where: str, text: str) -> Plain:
     try:
         plain = json.loads(text.rstrip(), object_pairs_hook=_once_each, parse_constant=_no_number)
         flaw = next(_validator().iter_errors(plain), None)
-        if flaw is None:
-            record_from_plain(plain)
+        why = contradiction(record_from_plain(plain)) if flaw is None else f"{flaw.json_path}: {flaw.message}"
+        if why is None:
             return plain
-        why = f"{flaw.json_path}: {flaw.message}"
-    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError, OverflowError) as error:
         why = json_flaw(error)
     hint = "nothing was imported; old totals need --format totals"
     raise ConfigError.one(f"not a whole run record: {why[:200]}", where=where, reason="bad-import", hint=hint)

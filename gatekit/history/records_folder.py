@@ -121,7 +121,7 @@ def read_stored(path: Path) -> StoredRecord:
     plain = _parse(path, data)
     try:
         record = record_from_plain(plain)
-    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError, OverflowError) as error:
         _refuse_broken(path, str(error))
     if not RUN_ID_PATTERN.fullmatch(record.run_id):
         _refuse_broken(path, f"its run id {record.run_id[:40]!r} is not allowed")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gatekit.history.acts import quarantined_runs
 from gatekit.history.changes import key_fields
 from gatekit.history.place import Place
+from gatekit.history.records_folder import record_path
 from gatekit.history.run_row import RunRow
 from gatekit.history.series_drift import series_drift
 from gatekit.history.stored_rule import read_rule
@@ -84,7 +85,7 @@ def _in_order(by_key: Mapping[str, Sequence[RunRow]], model: str) -> Iterator[tu
 
 
 def _point(place: Place, row: RunRow, replaced: frozenset[str], out: frozenset[str]) -> Point:
-    rule = read_rule(place.dir / row.path)
+    rule = read_rule(record_path(place.dir, row.run_id))
     return Point(
         run_id=row.run_id,
         finished_at=row.finished_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gatekit.records.answers import Counts, Observation
+from gatekit.records.answers import Counts, Observation, count
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
 from gatekit.records.spec import Spec
 from gatekit.records.verdict import Verdict
@@ -68,6 +68,18 @@ class RunRecord:
     events: tuple[str, ...] = ()
     previous: str | None = None
     supersedes: str | None = None
+
+
+def contradiction(record: RunRecord) -> str | None:
+    """What a record says against itself, in a few words; None where it is of one piece."""
+    if record.comparability.key != digest(record.comparability.fields):
+        return "its comparability key is not the digest of its fields"
+    planned = len(record.dataset.question_ids)
+    if record.counts.n != planned:
+        return f"it counts {record.counts.n} questions and names {planned}"
+    if record.observations and count(record.observations, planned=planned) != record.counts:
+        return "its counts are not those of its answers"
+    return None
 
 
 def record_to_plain(record: RunRecord) -> Plain:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,3 +211,31 @@ def test_broken_json_is_placed_once(tmp_path: Path, make_record: MakeRecord) -> 
     (line,) = caught.value.lines()
     assert line.startswith(f"{path}:2: not a whole run record: Expecting ',' delimiter at column {len(good)}")
     assert "line 1" not in line
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda plain: plain["comparability"]["fields"].update({"protocol.shots": 8}), "not the digest of its fields"),
+        (
+            lambda plain: plain["counts"].update(
+                correct=plain["counts"]["n"], wrong=0, no_answer=0, truncated=0, lost=0
+            ),
+            "not those of its answers",
+        ),
+        (lambda plain: plain["spec"]["engine"].update(accuracy=10**400), "too large"),
+    ],
+)
+def test_a_record_against_itself_is_refused(
+    tmp_path: Path, make_record: MakeRecord, change: Callable[[Any], None], why: str
+) -> None:
+    """A resealed record whose key, counts or numbers cannot be is refused with its line, and nothing is written."""
+    plain = record_to_plain(make_record("odd"))
+    del plain["digest"]
+    change(plain)
+    plain["digest"] = digest(plain)
+    (tmp_path / "odd.jsonl").write_bytes(canonical_json(plain) + b"\n")
+    with pytest.raises(ConfigError, match=why) as caught:
+        import_records(Place(dir=tmp_path / "h"), tmp_path / "odd.jsonl", now=NOW)
+    assert "odd.jsonl:1" in caught.value.lines()[0]
+    assert not (tmp_path / "h").exists()

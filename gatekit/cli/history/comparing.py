@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, place: Place, *, environ: Mapping[str, str]
 
 def _records(options: argparse.Namespace, place: Place) -> tuple[RunRecord, RunRecord]:
     from gatekit.history.index import find
-    from gatekit.history.records_folder import read_record
+    from gatekit.history.records_folder import read_record, record_path
 
     rows = [find(place, options.before), find(place, options.after)]
     if rows[0].run_id == rows[1].run_id:
@@ -56,7 +56,7 @@ def _records(options: argparse.Namespace, place: Place) -> tuple[RunRecord, RunR
             reason="same-run",
             hint="name another run; gatekit history list shows them",
         )
-    before, after = (read_record(place.dir / row.path) for row in rows)
+    before, after = (read_record(record_path(place.dir, row.run_id)) for row in rows)
     return before, after
 
 

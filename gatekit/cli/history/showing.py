@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """Print the explanation, the wrong answers, or the whole record."""
     from gatekit.history.index import find
-    from gatekit.history.records_folder import read_stored
+    from gatekit.history.records_folder import read_stored, record_path
 
-    stored = read_stored(place.dir / find(place, options.run).path)
+    stored = read_stored(record_path(place.dir, find(place, options.run).run_id))
     if options.json:
         put(json.dumps(stored.plain, indent=2, allow_nan=False))
     elif options.wrong:
