@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from gatekit.errors import ConfigError, Problem
-from gatekit.records import spec as records
+from gatekit.spec.composition import Composition, shown_override
 from gatekit.spec.reader import Document, KeyPath, display, references, runs_code
 from gatekit.spec.source import CheckedSource
 
@@ -38,95 +37,6 @@ MOST_COPIED_VALUES = 10_000
 MOST_COPIED_CHARACTERS = 1024 * 1024
 MOST_SPECS = 1000
 _NOTHING = object()
-
-# What stands here, or under a key that nobody knows, may be a secret that somebody put into the wrong place.
-_PRIVATE = frozenset(
-    {
-        ("engine", "args"),
-        ("engine", "command"),
-        ("engine", "env"),
-        ("engine", "base_url"),
-        ("engine", "api_key_env"),
-        ("model", "server_args"),
-        ("model", "server_env"),
-    }
-)
-_SECTIONS = {
-    "model": records.Model,
-    "hw": records.Hardware,
-    "engine": records.Engine,
-    "protocol": records.Protocol,
-    "task": records.Task,
-    "gate": records.Gate,
-    "history": records.History,
-    "client": records.Client,
-}
-_SHOWN = {(section, field.name) for section, cls in _SECTIONS.items() for field in fields(cls)} - _PRIVATE
-_OPTION_NAMES = re.compile(r"[\w./, *()-]*")
-_BARE_WORD = re.compile(r"[+~]*[\w./@-]*")
-
-
-def is_private(path: KeyPath) -> bool:
-    """Whether the value at `path` is never repeated: a secret may have been put there by mistake."""
-    return len(path) < 2 or path[:2] in _PRIVATE
-
-
-def shown_override(text: str) -> str:
-    """An override as it may be shown: the value is left out where secrets go astray.
-
-    >>> shown_override("engine.env.KEY=abc"), shown_override("task.n=7")
-    ('engine.env.KEY=...', 'task.n=7')
-    """
-    key, sign, value = text.partition("=")
-    if not sign:
-        word = _BARE_WORD.match(text)
-        return text if word is None or word.group() == text else f"{word.group()}..."
-    path = tuple(key.lstrip("+~").strip().split("."))
-    is_choice = len(path) == 1 and path[0] in _SECTIONS and _OPTION_NAMES.fullmatch(value)
-    return text if is_choice or path[:2] in _SHOWN else f"{key}=..."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Composition:
-    """A composed config as plain data, which option of each group it took, and where every value stands."""
-
-    data: dict[str, Any]
-    choices: dict[str, str]
-    overrides: tuple[str, ...]
-    documents: tuple[tuple[KeyPath, Document], ...]
-
-    def locate(self, path: KeyPath, *, key: bool = False) -> str:
-        """Where the value (with `key`: the key) at `path` was written: an override or `file:line:column`."""
-        prefixes = [path[:depth] for depth in range(len(path), 0, -1)]
-        found = (self._override(prefix) for prefix in prefixes if len(prefix) > 1)
-        in_files = (self._file(prefix, key=key and prefix == path) for prefix in prefixes)
-        choices = (self._override(prefix) for prefix in prefixes if len(prefix) == 1)
-        whole = (display(document.path) for _, document in self.documents)
-        return next(filter(None, chain(found, in_files, choices, whole)), "")
-
-    def chooses(self, group: str) -> bool:
-        """Whether the command line or a model file chooses an option of `group`, rather than the root default."""
-        if any(text.partition("=")[0] == group for text in self.overrides):
-            return True
-        in_models = (document.data.get("defaults") or [] for package, document in self.documents if not package)
-        wanted = f"override /{group}"
-        return any(isinstance(entry, dict) and wanted in entry for entries in in_models for entry in entries)
-
-    def _override(self, path: KeyPath) -> str | None:
-        name = ".".join(str(part) for part in path)
-        for text in reversed(self.overrides):
-            if text.lstrip("+~").partition("=")[0] == name:
-                return f"override {shown_override(text).lstrip('+')}"
-        return None
-
-    def _file(self, path: KeyPath, *, key: bool) -> str | None:
-        for package, document in self.documents:
-            inside = path[len(package) :]
-            marks = document.keys if key else document.values
-            if path[: len(package)] == package and inside in marks and inside:
-                mark = marks[inside]
-                return f"{display(document.path)}:{mark.line}:{mark.column}"
-        return None
 
 
 def compose(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> Composition:

@@ -23,6 +23,7 @@ from gatekit.records.lock import LOCK_FORMAT, Lock
 from gatekit.records.secrets import masked_url
 from gatekit.records.spec import Method, Spec
 from gatekit.resources import schema
+from gatekit.spec.composition import is_private
 from gatekit.spec.reader import Document, KeyPath, display, parse, read
 
 if TYPE_CHECKING:
@@ -147,8 +148,6 @@ def _joined(words: Sequence[str]) -> str:
 
 def _shown(override: str) -> str:
     """An override for a command line: only what may hold a secret is left out."""
-    from gatekit.spec.compose import is_private  # brings Hydra, which reading a lock needs not
-
     key, sign, value = override.partition("=")
     if sign and key.lstrip("+~") == "history.url":
         return key + sign + masked_url(value)

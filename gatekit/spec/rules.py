@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gatekit.engine.base_url import check_base_url
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.spec import EngineKind, Method, ShotOverlap, ShotSource, Spec
-from gatekit.spec.compose import Composition
+from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
 
 _SHORTEST_PREFIX = len("--api")

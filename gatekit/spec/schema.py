@@ -16,7 +16,7 @@ from referencing.jsonschema import DRAFT202012
 
 from gatekit.errors import Problem
 from gatekit.resources import schema
-from gatekit.spec.compose import Composition, is_private
+from gatekit.spec.composition import Composition, is_private
 from gatekit.spec.reader import KeyPath
 
 SECTIONS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "client")
