@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
-from gatekit.records.canonical import from_plain
 from gatekit.records.spec import Spec
 from gatekit.resources import conf_dir
-from gatekit.spec import compose, rules, schema
+from gatekit.spec import compose
+from gatekit.spec.checked import checked
 
 CONF_PATH_VARIABLE = "GATEKIT_CONF_PATH"
 
@@ -29,17 +29,7 @@ def config_dirs(extra: Sequence[str], environ: Mapping[str, str]) -> tuple[Path,
 
 def resolve(overrides: Sequence[str], *, dirs: Sequence[Path]) -> Spec:
     """The one Spec that `overrides` ask for. Raises ConfigError with every problem at once."""
-    composition = compose.compose(overrides, config_dirs=dirs)
-    found = schema.problems(composition)
-    if found:
-        raise ConfigError(found)
-    choices = composition.choices
-    name = f"{choices['model']}-{choices['hw']}-{choices['engine']}"
-    spec = from_plain(Spec, {"name": name, **composition.data})
-    found = rules.problems(spec, composition)
-    if found:
-        raise ConfigError(found)
-    return spec
+    return checked(compose.compose(overrides, config_dirs=dirs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
