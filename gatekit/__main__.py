@@ -56,8 +56,10 @@ def _report_bug(error: BaseException) -> None:
 
 
 def _say(text: str, *, to_stdout: bool = False) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stdout if to_stdout else sys.stderr)
+    stream = sys.stdout if to_stdout else sys.stderr
+    if stream is not None:  # print would take stdout for it
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=stream)
 
 
 def _leave(code: int) -> None:

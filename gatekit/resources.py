@@ -20,6 +20,11 @@ def schema_dir() -> Path:
     return _shipped("schemas")
 
 
+def weights_file(name: str) -> Path:
+    """Where the shipped file of weights of that name is, or would be."""
+    return _PACKAGE / "weights" / name
+
+
 @cache
 def schema(name: str) -> Any:
     """The JSON Schema `schemas/<name>.schema.json` as plain data."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from gatekit.errors import ConfigError
+from gatekit.records.secrets import masked_text
 from gatekit.report.escape import escape_terminal
 
 _MESSAGE_CHARACTERS = 300
@@ -34,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the ConfigError of a wrong command line."""
-        shown = escape_terminal(message, limit=_MESSAGE_CHARACTERS)
+        shown = escape_terminal(masked_text(message), limit=_MESSAGE_CHARACTERS)
         raise ConfigError.one(shown, reason="bad-arguments", hint=f"see {self.prog} --help")
 
     def print_help(self, file: object = None) -> None:

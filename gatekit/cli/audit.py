@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put, warn
 from gatekit.cli.quantities import inside, whole, within
+from gatekit.cli.shadowed import announce
 from gatekit.cli.share import share
 from gatekit.errors import ConfigError, ExitCode, Problem
 
@@ -83,18 +84,22 @@ def _audits(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Audit]
 
     dirs = config_dirs(options.config_dir, environ)
     if any(not override.startswith("hw=") for override in options.overrides):
-        return [_audit(on_some_machine(options.overrides, dirs=dirs).spec)], []
+        found = on_some_machine(options.overrides, dirs=dirs)
+        announce(dirs, [found.overrides])
+        return [audit_of(found.spec)], []
     audits: list[Audit] = []
     selected, problems = every_model(options.overrides, dirs=dirs)
+    announce(dirs, [one.overrides for one in selected])
     for one in selected:
         try:
-            audits.append(_audit(one.spec))
+            audits.append(audit_of(one.spec))
         except ConfigError as error:
             problems += error.problems
     return audits, list(dict.fromkeys(problems))
 
 
-def _audit(spec: Spec) -> Audit:
+def audit_of(spec: Spec) -> Audit:
+    """What the gate of a spec does at the questions that a run of it would ask. Raises ConfigError for too many."""
     from gatekit.gate.audit import audit_spec
 
     return audit_spec(spec, _questions(spec))

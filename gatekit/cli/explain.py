@@ -37,11 +37,12 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
     options = _parser().parse_args(arguments)
     from gatekit.gate.derivation import derive
     from gatekit.history.index import find
+    from gatekit.history.place import connected
     from gatekit.history.records_folder import read_record, record_path
 
-    place = chosen_place(options, environ)
-    record = read_record(record_path(place.dir, find(place, options.run).run_id))
-    derivation = derive(record, _used(place, record))
+    with connected(chosen_place(options, environ)) as place:
+        record = read_record(record_path(place.dir, find(place, options.run).run_id))
+        derivation = derive(record, _used(place, record))
     if options.json:
         from gatekit.records.canonical import to_plain
 
@@ -60,19 +61,32 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
 
 
 def _used(place: Place, record: RunRecord) -> Past:
-    """The runs that the verdict rests on, as far as they can be read, and the lock of a locked gate."""
+    """The runs that the verdict rests on, as far as they can be read, and the lock of a locked gate.
+
+    A test question by question rests on the norm, of which the record holds the number of builds alone: the series
+    is then the index's, as it was when the run started.
+    """
     from gatekit.gate.retrial import past_run
     from gatekit.history.index import find
+    from gatekit.history.past import past_runs
     from gatekit.history.records_folder import read_record, record_path
     from gatekit.records.past import Past
     from gatekit.spec.locks import lock_for
 
     runs: list[PastRun] = []
-    for run_id in record.verdict.rule.used if record.verdict.rule else ():
+    rule = record.verdict.rule
+    for run_id in rule.used if rule else ():
         with suppress(ConfigError, InfraError):  # what is missing is named in the derivation
             row = find(place, run_id)
             if row.run_id == run_id:
                 runs.append(past_run(read_record(record_path(place.dir, row.run_id))))
+    if rule is not None and rule.early is not None and rule.early.builds is not None:
+        with suppress(ConfigError, InfraError):
+            key, started = record.comparability, record.started_at
+            earlier = past_runs(place, record.spec, key, exclude_run_id=record.run_id, as_of=started).runs
+            read = {run.run_id: run for run in runs}
+            later = [run for run in runs if run.run_id not in {one.run_id for one in earlier}]
+            runs = [*(read.get(run.run_id, run) for run in earlier), *later]
     try:
         lock = lock_for(record.spec)
     except ConfigError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from gatekit.cli.board import Board, board_of, drawn, spoken
 from gatekit.report.escape import escape_terminal
 from gatekit.run.progress import Progress, Silent
 
@@ -35,6 +36,17 @@ def live_progress(stream: TextIO | None) -> Iterator[Progress]:
         yield heartbeat
     finally:
         heartbeat.stop()
+
+
+@contextmanager
+def live_board(stream: TextIO | None, names: Sequence[str]) -> Iterator[Board]:
+    """A board of these runs, shown on `stream`: a table on a terminal, plain lines elsewhere."""
+    board = board_of(names)
+    if stream is None:
+        yield board
+    else:
+        with drawn(board, stream) if stream.isatty() else spoken(board, stream):
+            yield board
 
 
 class Heartbeat:

@@ -9,12 +9,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
 from types import FrameType
 
 from gatekit import __version__
 from gatekit.cli.arguments import HelpWanted
 from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, Interrupted
+from gatekit.records.secrets import masked_text
 
 HELP = """\
 gatekit: is this build of an LLM inference server still accurate?
@@ -22,12 +25,16 @@ gatekit: is this build of an LLM inference server still accurate?
 usage:
   python -m gatekit [GROUP=OPTION] [KEY=VALUE] ...   run one gate and give its verdict
   python -m gatekit -m GROUP=A,B ...                 run several, one after another
-  python -m gatekit plan [GROUP=OPTION] ...          print the resolved spec, run nothing
+  python -m gatekit run --matrix NAME [KEY=VALUE]    run every spec of a matrix, one after another
+  python -m gatekit plan MATRIX|GROUP=OPTION ...     print what would run, run nothing; --list shows the matrices
+  python -m gatekit validate [PATH] ...              every mistake in config files, each at its line
   python -m gatekit history list|show|compare|plot   the runs so far (and verify, import, export, quarantine, ...)
   python -m gatekit explain RUN                      how a verdict follows from its record
   python -m gatekit thresholds recompute ...         locks from comparable history, as a reviewable diff
   python -m gatekit power --p0 P [--n N] ...         what n questions can notice
   python -m gatekit audit [GROUP=OPTION] ...         what the thresholds of the configs really do
+  python -m gatekit init model|hw|engine|... NAME    a new config file in your own folder
+  python -m gatekit lint [--history DIR]             what no gate covers, and names that say otherwise
 
 examples:
   python -m gatekit                                  the default: a simulated model, no GPU, no network
@@ -37,6 +44,7 @@ examples:
 
 options:
   -m, --multirun         sweep: every combination of the comma-separated values
+  --matrix NAME          the specs of a matrix; --only SPEC for one of them
   --cfg                  as plan
   --config-dir DIR       a folder of your own config groups; its files come before the shipped ones
   --run-id NAME          name the run (letters, digits, . _ -)
@@ -49,7 +57,10 @@ exit codes: 0 PASS, 1 FAIL (a measured regression), 2 wrong input, 3 INFRA, 4 IN
   70 a bug in gatekit, 130 and 143 interrupted
 """
 
-_VALUED_OPTIONS = ("--config-dir", "--run-id", "--dir", "--url", "--reason", "--as-of", "--key", "--format")
+_VALUED_OPTIONS = (
+    *("--config-dir", "--run-id", "--matrix", "--only"),
+    *("--dir", "--url", "--reason", "--as-of", "--key", "--format"),
+)
 
 Command = Callable[[Sequence[str]], ExitCode]
 
@@ -63,10 +74,11 @@ def main(arguments: Sequence[str]) -> ExitCode:
     _unwind_on_termination()
     _never_fail_on_characters()
     try:
-        return _run(arguments)
-    except HelpWanted as wish:
-        put(wish.text)
-        return ExitCode.PASS
+        try:
+            return _run(arguments)
+        except HelpWanted as wish:
+            put(wish.text)
+            return ExitCode.PASS
     except GatekitError as error:
         code = error.signal_code if isinstance(error, Interrupted) else error.exit_code
         say_error(error, code, as_json="--json" in arguments)
@@ -90,7 +102,7 @@ def _run(arguments: Sequence[str]) -> ExitCode:
     if "--version" in arguments:
         raise HelpWanted(f"gatekit {__version__}")
     name, rest = _command(arguments)
-    return _commands()[name](rest)
+    return commands()[name](rest)
 
 
 def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -99,12 +111,25 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     if index is None:
         return "run", arguments
     first = arguments[index]
-    if first in _commands():
+    if first in commands():
         return first, [*arguments[:index], *arguments[index + 1 :]]
-    known = list(_commands())
+    known = list(commands())
     near = difflib.get_close_matches(first, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"commands are {', '.join(known)}; overrides are KEY=VALUE"
-    raise ConfigError.one(f"unknown command {first!r}", reason="unknown-command", hint=hint)
+    hint = _meant_matrix(first, arguments) or hint
+    raise ConfigError.one(f"unknown command {masked_text(first)!r}", reason="unknown-command", hint=hint)
+
+
+def _meant_matrix(word: str, arguments: Sequence[str]) -> str:
+    """How the matrix is run that the word names or nearly names; nothing where there is none."""
+    from gatekit.resources import conf_dir
+    from gatekit.spec.matrix_words import meant_by
+
+    named = [value for option, value in pairwise(arguments) if option == "--config-dir"]
+    named += os.environ.get("GATEKIT_CONF_PATH", "").split(":")
+    with contextlib.suppress(OSError):
+        return meant_by(word, [*map(Path, filter(None, named)), conf_dir()])
+    return ""
 
 
 def _first_word(arguments: Sequence[str]) -> int | None:
@@ -117,15 +142,19 @@ def _first_word(arguments: Sequence[str]) -> int | None:
     return None
 
 
-def _commands() -> dict[str, Command]:
+def commands() -> dict[str, Command]:
+    """The commands by name."""
     return {
         "run": _gate,
         "plan": _plan,
+        "validate": _validate,
         "history": _history,
         "explain": _explain,
         "power": _power,
         "audit": _audit,
         "thresholds": _thresholds,
+        "init": _init,
+        "lint": _lint,
     }
 
 
@@ -136,9 +165,15 @@ def _gate(arguments: Sequence[str]) -> ExitCode:
 
 
 def _plan(arguments: Sequence[str]) -> ExitCode:
-    from gatekit.cli.run import run
+    from gatekit.cli.plan import run
 
-    return run(["--cfg", *arguments], environ=os.environ)
+    return run(arguments, environ=os.environ)
+
+
+def _validate(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.validate import run
+
+    return run(arguments, environ=os.environ)
 
 
 def _history(arguments: Sequence[str]) -> ExitCode:
@@ -167,6 +202,18 @@ def _audit(arguments: Sequence[str]) -> ExitCode:
 
 def _thresholds(arguments: Sequence[str]) -> ExitCode:
     from gatekit.cli.thresholds.command import run
+
+    return run(arguments, environ=os.environ)
+
+
+def _init(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.init import run
+
+    return run(arguments, environ=os.environ)
+
+
+def _lint(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.lint import run
 
     return run(arguments, environ=os.environ)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from gatekit.errors import InfraError
 from gatekit.report.escape import escape_terminal
@@ -14,23 +16,47 @@ def put(text: str) -> None:
     """Write `text` to stdout, with a line end if it has none.
 
     A reader that went away (`| head`) does not change the exit code. Raises InfraError when the text could not
-    be written for another reason, such as a full disk.
+    be written for another reason, such as a full disk, or because stdout was closed before the start.
     """
+    if sys.stdout is None:
+        raise _failed("it is closed")
     try:
         print(text.removesuffix("\n"), flush=True)
     except BrokenPipeError:
         _drop_stdout()
     except OSError as error:
         _drop_stdout()
-        raise InfraError(f"cannot write to stdout: {error.strerror}", reason="stdout-failed") from None
+        raise _failed(error.strerror) from None
+
+
+@contextlib.contextmanager
+def bytes_out() -> Iterator[BinaryIO]:
+    """Stdout for bytes, flushed at the end; what cannot be written is as in `put`."""
+    if sys.stdout is None:
+        raise _failed("it is closed")
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+    except OSError as error:
+        _drop_stdout()
+        raise _failed(error.strerror) from None
 
 
 def warn(text: str) -> None:
     """Write `gatekit: ` and one escaped line to stderr; a closed stderr is nobody to tell."""
+    if sys.stderr is None:  # print would take stdout for it
+        return
     with contextlib.suppress(OSError, ValueError):
         print(f"gatekit: {escape_terminal(text)}", file=sys.stderr, flush=True)
 
 
+def _failed(why: str | None) -> InfraError:
+    hint = "give it a file, a pipe or a terminal with room"
+    return InfraError(f"cannot write to stdout: {why}", reason="stdout-failed", hint=hint)
+
+
 def _drop_stdout() -> None:
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path
+    with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -8,15 +8,17 @@ import re
 import secrets
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import HelpWanted, Parser, parse
 from gatekit.cli.cache_dir import cache_dir
+from gatekit.cli.crash import tell_bug
 from gatekit.cli.live import live_progress
 from gatekit.cli.output import put, warn
+from gatekit.cli.shadowed import announce
 from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, fold
 from gatekit.fanout.sequential import Ended, one_after_another
 from gatekit.history.place import Place, place_of
@@ -28,10 +30,14 @@ from gatekit.records.verdict import Outcome
 from gatekit.report.escape import escape_terminal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gatekit.run.execute import Finished
+    from gatekit.run.progress import Progress
     from gatekit.spec.resolve import Swept
 
 _ID_CHARACTERS = 80
+_WORD_CHARACTERS = 80
 
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
@@ -39,19 +45,63 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     from gatekit.spec.resolve import config_dirs, resolve, resolve_many
 
     options = _parse(arguments)
+    if options.matrix:
+        return _matrix(options, environ)
     dirs = config_dirs(options.config_dir, environ)
+    _refuse_words(options, dirs)
     if options.multirun:
         swept = resolve_many(options.overrides, dirs=dirs)
+        announce(dirs, _batches(options.overrides, dirs))
         if options.cfg:
             return _show([one.spec for one in swept], as_json=options.json)
         return _sweep(swept, options, environ)
     spec = resolve(options.overrides, dirs=dirs)
+    announce(dirs, [options.overrides])
     if options.cfg:
         return _show([spec], as_json=options.json)
     ended = _run_one(spec, options.overrides, options, environ)
-    if options.json:
-        put(json.dumps(ended.summary, indent=2))
-    return ended.exit_code
+    return fold([ended.exit_code, given_out(json.dumps(ended.summary, indent=2))]) if options.json else ended.exit_code
+
+
+def given_out(text: str) -> ExitCode:
+    """PASS once the text is on stdout. One that nobody could read is INFRA, which a FAIL goes before."""
+    try:
+        put(text)
+    except InfraError as error:
+        say_error(error)
+        return ExitCode.INFRA
+    return ExitCode.PASS
+
+
+def _batches(overrides: Sequence[str], dirs: Sequence[Path]) -> Iterator[Sequence[str]]:
+    from gatekit.spec.compose import sweep
+
+    yield from sweep(overrides, config_dirs=dirs)
+
+
+def _matrix(options: Namespace, environ: Mapping[str, str]) -> ExitCode:
+    from gatekit.cli.matrix_run import run_matrix
+
+    name, *others = options.matrix
+    rivals = ["-m"] * options.multirun + ["--run-id"] * (options.run_id is not None)
+    if rivals or others:
+        what = f"{rivals[0]} and --matrix exclude each other" if rivals else "--matrix names one matrix"
+        hint = "a matrix has its own rows, each with a run of its own"
+        raise ConfigError.one(what, reason="bad-arguments", hint=hint)
+    return run_matrix(name, options, environ)
+
+
+def _refuse_words(options: Namespace, dirs: Sequence[Path]) -> None:
+    """A word that is no override may be meant for a matrix."""
+    from gatekit.spec.matrix_words import is_word, meant_by
+
+    if options.only:
+        raise ConfigError.one(
+            "--only is for a matrix", reason="bad-arguments", hint="gatekit run --matrix small --only SPEC"
+        )
+    for word in filter(is_word, options.overrides):
+        what = f"{escape_terminal(word, _WORD_CHARACTERS)!r} is no override"
+        raise ConfigError.one(what, reason="bad-override", hint=meant_by(word, dirs) or "overrides are KEY=VALUE")
 
 
 def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
@@ -60,17 +110,19 @@ def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str
 
     if options.run_id is not None:
         raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
-    specs = [one.spec for one in swept]
-    batches = iter(sweep(options.overrides, config_dirs=config_dirs(options.config_dir, environ)))
-    ended = one_after_another(specs, lambda spec: _run_one(spec, next(batches), options, environ), on_error=_say_error)
-    code = fold(one.exit_code for one in ended)
-    labels = [one.label for one in swept]
+    batches = sweep(options.overrides, config_dirs=config_dirs(options.config_dir, environ))
+    jobs = [(one.spec, batch) for one, batch in zip(swept, batches, strict=True)]
+    series = one_after_another(jobs, lambda job: _run_one(*job, options, environ), on_error=say_error, on_bug=tell_bug)
+    labels = [one.label for one in swept][: len(series.ended)]
+    given = ExitCode.PASS
     if options.json:
-        runs = [{"sweep": label, **one.summary} for label, one in zip(labels, ended, strict=True)]
-        put(json.dumps({"exit_code": int(code), "runs": runs}, indent=2))
-    else:
-        _print_table(labels, ended)
-    return code
+        runs = [{"sweep": label, **one.summary} for label, one in zip(labels, series.ended, strict=True)]
+        given = given_out(json.dumps({"exit_code": int(series.exit_code), "runs": runs}, indent=2))
+    elif labels:
+        given = given_out(_table(labels, series.ended))
+    if series.interrupted is not None:
+        say_error(series.interrupted)
+    return fold([series.exit_code, given])
 
 
 def _parse(arguments: Sequence[str]) -> Namespace:
@@ -78,6 +130,8 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("overrides", nargs="*")
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("--matrix", action="append", default=[])
+    parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--cfg", action="store_true")
     parser.add_argument("--config-dir", action="append", default=[])
     parser.add_argument("--run-id")
@@ -102,30 +156,36 @@ def _show(specs: Sequence[Spec], *, as_json: bool) -> ExitCode:
     return ExitCode.PASS
 
 
-def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str]) -> Ended:
-    from gatekit.report.summary import summarise
+def run_spec(
+    spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str], progress: Progress
+) -> tuple[Finished, ExitCode]:
+    """One spec to its verdict, and the exit code of that; the hint is as it is to be typed."""
     from gatekit.run.execute import Surroundings, execute
     from gatekit.spec.locks import lock_for, recompute_command
 
     command = recompute_command(spec, typed, options.config_dir)
-    lock = lock_for(spec, command=command)
-    with live_progress(sys.stderr) as progress:
-        around = Surroundings(
-            environ=environ,
-            now=lambda: datetime.now(UTC),
-            cache_dir=cache_dir(environ),
-            progress=progress,
-        )
-        run_id = _new_run_id(spec) if options.run_id is None else options.run_id
-        finished = execute(spec, run_id=run_id, around=around, lock=lock)
-    record = _completed(finished.record, command)
+    around = Surroundings(
+        environ=environ, now=lambda: datetime.now(UTC), cache_dir=cache_dir(environ), progress=progress
+    )
+    run_id = _new_run_id(spec) if options.run_id is None else options.run_id
+    finished = execute(spec, run_id=run_id, around=around, lock=lock_for(spec, command=command))
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
+    return replace(finished, record=_completed(finished.record, command)), code
+
+
+def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str]) -> Ended:
+    from gatekit.report.summary import summarise
+
+    with live_progress(sys.stderr) as progress:
+        finished, code = run_spec(spec, typed, options, environ, progress)
+    record = finished.record
     stored_at = None if finished.path is None else str(finished.path)
     if not options.json:
         try:
-            _print_verdict(record, stored_at, place_of(spec.history, environ))
+            is_indexed = finished.storage_failure is None
+            _print_verdict(record, stored_at, place_of(spec.history, environ) if is_indexed else None)
         except InfraError as error:  # nobody could read the verdict
-            _say_error(error)
+            say_error(error)
             code = fold([code, ExitCode.INFRA])
     return Ended(exit_code=code, summary=summarise(record, exit_code=code, stored_at=stored_at))
 
@@ -145,8 +205,9 @@ def _code(finished: Finished, *, allow_inconclusive: bool) -> ExitCode:
         warn("INCONCLUSIVE, let through by --allow-inconclusive")
         code = ExitCode.PASS
     if finished.storage_failure is not None:
+        what = "not recorded" if finished.path is None else "recorded, but not in the index"
         for line in finished.storage_failure.lines():
-            warn(f"not recorded: {line}")
+            warn(f"{what}: {line}")
         code = fold([code, ExitCode.INFRA])
     return code
 
@@ -157,26 +218,28 @@ def _new_run_id(spec: Spec) -> str:
     return f"{moment}-{name}-{secrets.token_hex(3)}"
 
 
-def _print_verdict(record: RunRecord, stored_at: str | None, place: Place) -> None:
+def _print_verdict(record: RunRecord, stored_at: str | None, place: Place | None) -> None:
     from gatekit.history import index
     from gatekit.report.terminal import explain
 
     comparable: int | None = None
-    if stored_at is not None:
+    if place is not None:
         key = record.comparability.key
         with contextlib.suppress(InfraError):  # the verdict stands whether or not the index can be read
             comparable = len(index.comparable(place, key, exclude_run_id=record.run_id))
     put(explain(record, comparable_runs=comparable, stored_at=stored_at))
 
 
-def _say_error(error: GatekitError) -> None:
+def say_error(error: GatekitError) -> None:
+    """Its lines on stderr."""
     for line in error.lines():
         warn(line)
 
 
-def _print_table(labels: Sequence[str], ended: Sequence[Ended]) -> None:
+def _table(labels: Sequence[str], ended: Sequence[Ended]) -> str:
     width = max(map(len, labels))
-    put("")
-    for label, one in zip(labels, ended, strict=True):
-        reason = escape_terminal(one.summary["reason"])
-        put(f"{one.summary['verdict']:<13}{escape_terminal(label):<{width}}  {reason}")
+    lines = [
+        f"{one.summary['verdict']:<13}{escape_terminal(label):<{width}}  {escape_terminal(one.summary['reason'])}"
+        for label, one in zip(labels, ended, strict=True)
+    ]
+    return "\n".join(["", *lines])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gatekit.errors import ConfigError
 from gatekit.records.spec import Spec
+from gatekit.resources import weights_file
 
 HOST = "127.0.0.1"
 MODEL_TOKEN = "{model}"  # noqa: S105 - a placeholder, not a password
@@ -35,9 +36,11 @@ def server_argv(spec: Spec, *, port: int, served_model: str, environ: Mapping[st
 
 
 def model_path(spec: Spec, environ: Mapping[str, str]) -> str:
-    """The model's hub id or path: the variable `model.path_env` when it is set, else `model.name`."""
-    override = environ.get(spec.model.path_env, "") if spec.model.path_env else ""
-    path = override or spec.model.name
+    """The model's hub id or path: the variable `model.path_env` when it is set, else the file that gatekit ships
+    as `model.shipped`, else `model.name`."""
+    override = path_override(spec, environ)
+    shipped = str(weights_file(spec.model.shipped)) if spec.model.shipped else ""
+    path = override or shipped or spec.model.name
     if path.startswith("-") or "\0" in path:
         source = spec.model.path_env if override else "model.name"
         raise ConfigError.one(
@@ -46,6 +49,11 @@ def model_path(spec: Spec, environ: Mapping[str, str]) -> str:
             hint="give a hub id or a path",
         )
     return path
+
+
+def path_override(spec: Spec, environ: Mapping[str, str]) -> str:
+    """What the variable `model.path_env` holds; empty when there is none, or it is not set."""
+    return environ.get(spec.model.path_env, "") if spec.model.path_env else ""
 
 
 def _flags(spec: Spec, *, port: int, served_model: str, local: bool) -> tuple[str, ...]:
@@ -83,7 +91,26 @@ def _knobs(spec: Spec, *, port: int, served_model: str, local: bool) -> dict[str
         "revision": None if local else model.revision,  # a revision pins a hub id; a local path has none
         "quantization": model.quantization,
         "trust_remote_code": model.trust_remote_code or None,
+        "slots": spec.client.concurrency,
+        "context_of_all_slots": _context_of_all_slots(spec),
     }
+
+
+def _context_of_all_slots(spec: Spec) -> int | None:
+    """The context that a server needs which shares it out: one of `max_model_len` for each request in flight.
+
+    Raises ConfigError where such a server is not told: its default leaves a slot too little for a prompt.
+    """
+    if "context_of_all_slots" not in (spec.engine.flags or {}):
+        return None
+    if spec.engine.max_model_len is None:
+        slots = spec.client.concurrency
+        raise ConfigError.one(
+            f"engine {spec.engine.name!r} shares one context among {slots} requests and is not told its size",
+            reason="context-missing",
+            hint="set engine.max_model_len to the tokens that one request needs, such as 4096",
+        )
+    return spec.engine.max_model_len * spec.client.concurrency
 
 
 def _unless_one(size: int) -> int | None:

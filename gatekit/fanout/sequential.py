@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from gatekit.errors import ExitCode, GatekitError, Interrupted
-from gatekit.records.spec import Spec
+from gatekit.errors import ExitCode, GatekitError, Interrupted, fold
 from gatekit.report.summary import summarise_error
+
+Job = TypeVar("Job")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,20 +20,45 @@ class Ended:
     summary: dict[str, Any]
 
 
-def one_after_another(
-    specs: Sequence[Spec], run: Callable[[Spec], Ended], *, on_error: Callable[[GatekitError], None]
-) -> list[Ended]:
-    """How each spec ended, in order. What is wrong with one does not keep the next from running.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """How the jobs ended, in order, as far as they came: `interrupted` is what stopped the one after them."""
 
-    Raises Interrupted as soon as a run is interrupted.
+    ended: tuple[Ended, ...]
+    interrupted: Interrupted | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The one exit code of all."""
+        stopped = [] if self.interrupted is None else [self.interrupted.signal_code]
+        return fold([*(one.exit_code for one in self.ended), *stopped])
+
+
+def one_after_another(
+    jobs: Sequence[Job],
+    run: Callable[[Job], Ended],
+    *,
+    on_error: Callable[[GatekitError], None],
+    on_bug: Callable[[Exception], str],
+) -> Series:
+    """How each job ended. What is wrong with one, a bug of ours included, does not keep the next from running.
+
+    A signal ends the series. `on_error` tells an error that has no verdict; `on_bug` tells one that nobody foresaw,
+    and gives its one line.
     """
     ended: list[Ended] = []
-    for spec in specs:
+    for job in jobs:
         try:
-            ended.append(run(spec))
-        except Interrupted:
-            raise
+            ended.append(run(job))
+        except Interrupted as stop:
+            return Series(ended=tuple(ended), interrupted=stop)
+        except KeyboardInterrupt as stop:  # outside of a run's own handling
+            code = getattr(stop, "exit_code", ExitCode.INTERRUPTED)
+            return Series(ended=tuple(ended), interrupted=Interrupted("interrupted", exit_code=code))
         except GatekitError as error:
             on_error(error)
             ended.append(Ended(exit_code=error.exit_code, summary=summarise_error(error, error.exit_code)))
-    return ended
+        except Exception as error:  # the next spec is no worse for it
+            bug = GatekitError(on_bug(error), reason="internal")
+            ended.append(Ended(exit_code=ExitCode.INTERNAL, summary=summarise_error(bug, ExitCode.INTERNAL)))
+    return Series(ended=tuple(ended))

@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor, sqrt
 
+from gatekit.errors import ConfigError
+from gatekit.gate.criterion import Criterion, binding_gate
 from gatekit.gate.reasons import mismatch
 from gatekit.gate.rule import DEFAULT_DELTA, POWER, binding_floor, observed_accuracy, thresholds
+from gatekit.gate.split import share_of
+from gatekit.gate.split_criterion import criterion
 from gatekit.gate.wording import accuracy, percent, points
 from gatekit.records.answers import Counts
-from gatekit.records.spec import Gate, Method, Observed, Spec
+from gatekit.records.past import Past
+from gatekit.records.spec import EarlyStop, Gate, Method, Observed, Spec
 from gatekit.stats.binomial import lower_tail, upper_tail
 from gatekit.stats.exact import exact
 from gatekit.stats.power import noticed_drop
@@ -21,6 +26,7 @@ NOISE = 0.05  # a healthy model that fails more often than one run in twenty tea
 _HALF_POINT = Fraction(1, 200)
 _UNCERTAIN = 2.0  # how many times more false alarms than stated are worth a word
 _ALONE = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL)
+EARLY_STOP, NO_EARLY_STOP = "early-stop", "no-early-stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +161,44 @@ def audit_spec(spec: Spec, n: int) -> Audit:
 
     Raises ConfigError as `gatekit.gate.rule.rule` does.
     """
-    found = audit_gate(spec.gate, n, name=spec.name)
+    gate, early = binding_gate(spec, n), _early_findings(spec, n)
+    if any(one.id == EARLY_STOP for one in early):
+        gate = replace(share_of(replace(gate, method=_audited_as(gate) or gate.method)), method=gate.method)
+    found = audit_gate(gate, n, name=spec.name)
+    return replace(found, findings=(*_mismatch(spec, n), *found.findings, *early))
+
+
+def _mismatch(spec: Spec, n: int) -> Iterator[Finding]:
     other = mismatch(spec, Counts(n=n, correct=n, wrong=0, no_answer=0, truncated=0, lost=0))
     if other is None:
-        return found
-    finding = Finding(id=other.code, text=f"every verdict is INCONCLUSIVE: {other.text}")
-    return replace(found, findings=(finding, *found.findings))
+        return
+    what = "every verdict is INCONCLUSIVE"
+    if spec.gate.method is Method.LOCKED:
+        what = "gate.floor does not bind beside a lock, which decides alone"
+    yield Finding(id=other.code, text=f"{what}: {other.text}")
+
+
+def _early_findings(spec: Spec, n: int) -> tuple[Finding, ...]:
+    """Whether a sequential test takes its share of the error rates, and what that comes to; or why there is none.
+
+    A rule that needs history is asked as the one that it is audited as, which needs none.
+    """
+    gate, name = binding_gate(spec, n), spec.gate.early_stop.value
+    method = _audited_as(gate)
+    if gate.early_stop is EarlyStop.NONE or method is None:
+        return ()
+    try:
+        found = criterion(replace(spec, gate=replace(gate, method=method)), n, Past())
+    except ConfigError as error:
+        text = "; ".join(problem.what for problem in error.problems)
+        return (Finding(id=NO_EARLY_STOP, text=f"a run is refused: {text}"),)
+    if not isinstance(found, Criterion) or found.rule.early is None:
+        note = found.early_note if isinstance(found, Criterion) else ""
+        return (Finding(id=NO_EARLY_STOP, text=note or f"no early stop: {name} has nothing to test"),)
+    early = found.rule.early
+    rates = f"the rule has half of alpha {early.asked_alpha:.3g} and of beta {early.asked_beta:.3g}, as in the figures"
+    more = f"stopping early adds at most {percent(early.alpha)} of false alarms and {percent(early.beta)} of misses"
+    return (Finding(id=EARLY_STOP, text=f"beside {name} {rates}; {more}"),)
 
 
 def audit_typed(gate: Gate, n: int, *, healthy: float | None, strict: bool) -> Audit:
@@ -196,6 +234,11 @@ def audit_gate(gate: Gate, n: int, *, name: str) -> Audit:
     what = f"the floor, which binds beside {method.value}" if case.floor_binds else f"{method.value}, which needs none"
     finding = Finding(id="needs-history", text=f"{text}; the figures are those of {what}")
     return _audited(case, name, (finding,))
+
+
+def _audited_as(gate: Gate) -> Method | None:
+    """The method that the figures are those of; None where there are none."""
+    return gate.method if gate.method in _ALONE else _without_history(gate)
 
 
 def _decides_nothing(gate: Gate) -> bool:

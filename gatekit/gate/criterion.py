@@ -10,7 +10,7 @@ from gatekit.gate.drop_test import CountTest, DropTest, Right
 from gatekit.gate.enough import Enough, can_fail, enough, margin
 from gatekit.gate.exchangeable import Exchangeable
 from gatekit.gate.from_history import FromHistory, from_history
-from gatekit.gate.locked import LockFault, from_lock, usable_lock
+from gatekit.gate.locked import LockFault, from_lock, untold_notes, usable_lock
 from gatekit.gate.rule import binding_floor, rule, thresholds
 from gatekit.gate.rung import Rung, Shortage, choose
 from gatekit.records.past import Past, PastRun
@@ -90,6 +90,8 @@ def locked(gate: Gate, n: int, past: Past, history: Exchangeable, *, share: floa
     if isinstance(lock, LockFault):
         return lock
     found = from_lock(gate, lock, history, share=share)
+    notes = (*found.rule.notes, *untold_notes(lock, past))
+    found = replace(found, rule=replace(found.rule, notes=notes))
     return criterion_of(replace(gate, alpha=share * lock.alpha), n, found, history.runs, is_typed=False)
 
 
@@ -153,9 +155,19 @@ def _enough(gate: Gate, n: int, found: FromHistory) -> Enough:
     return Enough(can_pass=fails and needed <= n, can_fail=fails)
 
 
+def binding_gate(spec: Spec, n: int) -> Gate:
+    """The gate of a spec as it binds a run of n questions.
+
+    A lock holds for its own key, whatever a floor beside it was measured under: such a floor says nothing here, and
+    leaves the verdict to the lock. Every other rule may fall back on what was typed, so that it keeps it.
+    """
+    is_void = spec.gate.method is Method.LOCKED and bool(mismatches(spec, n))
+    return replace(spec.gate, floor=None, tolerance=0.0) if is_void else spec.gate
+
+
 def is_mismatched(spec: Spec, n: int, found: Criterion) -> bool:
     """Whether the rule rests on a typed number that was measured under another protocol than this run's."""
-    return found.is_typed and bool(mismatches(spec, n))
+    return found.is_typed and spec.gate.method is not Method.LOCKED and bool(mismatches(spec, n))
 
 
 def mismatches(spec: Spec, n: int) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gatekit.gate import reasons
 from gatekit.gate.churn import churn
-from gatekit.gate.criterion import Criterion, is_mismatched
+from gatekit.gate.criterion import Criterion, binding_gate, is_mismatched, mismatches
 from gatekit.gate.drift import alarm, baseline
 from gatekit.gate.early_stop import EarlyTest, detailed_runs, early_outcome, early_test
 from gatekit.gate.exchangeable import exchangeable
@@ -20,12 +20,13 @@ from gatekit.gate.wording import accuracy, p_value, percent
 from gatekit.records.answers import Counts, Status, tally
 from gatekit.records.past import Past, PastRun
 from gatekit.records.spec import EarlyStop, Method, Spec
-from gatekit.records.verdict import Churn, Interval, Outcome, Verdict
+from gatekit.records.verdict import Churn, Interval, Outcome, Rule, Verdict
 from gatekit.stats.interval import wilson
 from gatekit.stats.missing import missing_bounds
 
 _CONFIDENCE = 0.95
 TRUNCATION = "truncation"
+_NO_SERIES = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL, Method.LOCKED)
 
 
 def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
@@ -42,7 +43,7 @@ def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
     if found is None:
         judged = _Judged(outcome=Outcome.INCONCLUSIVE, reason=reasons.no_questions())
     elif not isinstance(found, Criterion):
-        judged = _short(spec, counts, found)
+        judged = _short(spec, counts, found, past)
     else:
         judged = _judged(spec, statuses, counts, found, past)
     return Verdict(
@@ -50,11 +51,12 @@ def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
         reason_code=judged.reason.code,
         reason=judged.reason.text,
         hint=judged.reason.hint,
-        rule=judged.trial.rule if judged.trial else None,
+        rule=_told(spec, judged.trial.rule, past) if judged.trial else None,
         interval=_interval(counts),
         warnings=(
             *_standing_warnings(spec),
             *_floor_warning(judged),
+            *_void_floor_warning(spec, judged),
             *_churn_warning(judged),
             *_drift_warning(spec, statuses, judged, past),
         ),
@@ -73,17 +75,29 @@ class _Judged:
     by_test: bool = True  # the rule's own; a sequential test leaves it without a p-value
 
 
-def _short(spec: Spec, counts: Counts, shortage: Shortage | LockFault) -> _Judged:
+def _told(spec: Spec, rule: Rule, past: Past) -> Rule:
+    """The rule with what sets the runs of the model's last other series apart, while the norm of this one grows."""
+    is_growing = spec.gate.method not in _NO_SERIES and len(rule.used) < spec.gate.baseline_builds
+    if not is_growing or not past.changes:
+        return rule
+    return replace(rule, notes=(*rule.notes, f"another series: {past.changes[0]}"))
+
+
+def _short(spec: Spec, counts: Counts, shortage: Shortage | LockFault, past: Past) -> _Judged:
     """Without history or lock there is no verdict; a run that lost too much cannot become history either."""
     if is_over_lost(spec.gate, counts):
         return _Judged(outcome=Outcome.INFRA, reason=reasons.too_many_lost(spec.gate, counts))
-    reason = reasons.unlocked(shortage) if isinstance(shortage, LockFault) else reasons.too_short(shortage, spec.gate)
+    if isinstance(shortage, LockFault):
+        return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reasons.unlocked(shortage))
+    reason = reasons.too_short(shortage, spec.gate)
+    if past.changes:
+        reason = replace(reason, text=f"{reason.text}; {past.changes[0]}")
     return _Judged(outcome=Outcome.INCONCLUSIVE, reason=reason)
 
 
 def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, past: Past) -> _Judged:
     strata = sorter(found.before, len(found.runs))(statuses)
-    trial = Trial(gate=spec.gate, counts=counts, strata=strata, criterion=found)
+    trial = Trial(gate=binding_gate(spec, counts.n), counts=counts, strata=strata, criterion=found)
     if is_mismatched(spec, counts.n, found):
         reason = reasons.mismatch(spec, counts)
         assert reason is not None
@@ -182,6 +196,18 @@ def _floor_warning(judged: _Judged) -> tuple[str, ...]:
     asks = f"gate.floor {accuracy(trial.gate.floor or 0.0)} asks for {found.floor}, {own} for {found.alone}"
     rate = "" if rule.realised_alpha is None else f" fails about {percent(rule.realised_alpha)} of healthy runs"
     return (f"floor binds: {asks}; it alone{rate}; gate.floor=null lets {own} decide",)
+
+
+def _void_floor_warning(spec: Spec, judged: _Judged) -> tuple[str, ...]:
+    """A floor that was measured under another protocol, beside a lock that holds for this one."""
+    gate = spec.gate
+    if gate.method is not Method.LOCKED or gate.floor is None or judged.trial is None:
+        return ()
+    other = mismatches(spec, judged.trial.counts.n)
+    if not other:
+        return ()
+    what = f"gate.floor {accuracy(gate.floor)} does not bind: it was measured under {', '.join(other)}"
+    return (f"{what}; the lock decides alone",)
 
 
 def _churn_warning(judged: _Judged) -> tuple[str, ...]:

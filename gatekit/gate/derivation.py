@@ -8,6 +8,8 @@ from math import isclose
 
 from gatekit.gate.decide import outcome_of
 from gatekit.gate.early_steps import EarlyAgain, early_again
+from gatekit.gate.early_stop import detailed_runs
+from gatekit.gate.exchangeable import exchangeable
 from gatekit.gate.history_steps import history_steps
 from gatekit.gate.retrial import Retrial, is_lock_of, retrial
 from gatekit.gate.rule import thresholds
@@ -45,14 +47,15 @@ class Derivation:
 def derive(record: RunRecord, past: Past | None = None) -> Derivation:
     """The derivation of a record's verdict, computed anew.
 
-    A rule that rests on earlier runs needs those named in `verdict.rule.used`, a locked gate its lock, both in
-    `past`; where some are missing the rule is shown as stored, and the missing ones are named.
+    A rule that rests on earlier runs needs those named in `verdict.rule.used`, a locked gate its lock, and the
+    sequential test `paired_sprt` the series as it was before the run, all in `past`; where some are missing the rule
+    is shown as stored, and the missing ones are named.
     """
     rule = record.verdict.rule
     if rule is None or record.counts.n == 0:
         return _without_rule(record)
     if rule.method in _TYPED:
-        return _typed(record, rule)
+        return _typed(record, rule, past)
     again = retrial(record, rule, past)
     if isinstance(again, str):
         return _as_stored(record, rule, again)
@@ -68,7 +71,7 @@ def _without_rule(record: RunRecord) -> Derivation:
     return Derivation(steps=tuple(steps), recomputed=None, disagreement=None, sensitivity=None)
 
 
-def _typed(record: RunRecord, rule: Rule) -> Derivation:
+def _typed(record: RunRecord, rule: Rule, past: Past | None) -> Derivation:
     gate = as_decided(record.spec.gate, rule)
     spec, gate = replace(record.spec, gate=gate), replace(gate, method=Method(rule.method))
     if gate.method is not Method.STATIC_FLOOR:  # a floor that auto fell back on is judged as auto does
@@ -78,7 +81,7 @@ def _typed(record: RunRecord, rule: Rule) -> Derivation:
     wrong = replace(counts, lost=0, unasked=0, wrong=counts.wrong + missing)
     right = replace(counts, lost=0, unasked=0, correct=counts.correct + missing)
     worst, best = (verdict_of(spec, ends).outcome for ends in (wrong, right))
-    early = _early(record, rule, (), now.outcome)
+    early = _early(record, rule, (), now.outcome, past)
     recomputed, told = _recomputed(record, now.outcome, early)
     found = thresholds(gate, rule.n)
     return Derivation(
@@ -97,7 +100,7 @@ def _typed(record: RunRecord, rule: Rule) -> Derivation:
 def _on_history(record: RunRecord, rule: Rule, again: Retrial, past: Past | None) -> Derivation:
     trial, gate = again.trial, again.trial.gate
     now = again.outcome()
-    early = _early(record, rule, again.runs, now)
+    early = _early(record, rule, again.runs, now, past)
     recomputed, told = _recomputed(record, now, early)
     return Derivation(
         steps=(
@@ -115,11 +118,20 @@ def _on_history(record: RunRecord, rule: Rule, again: Retrial, past: Past | None
     )
 
 
-def _early(record: RunRecord, rule: Rule, runs: Sequence[PastRun], now: Outcome) -> EarlyAgain | None:
-    """The sequential test, where it is what decides: the run was cut short, and its counts leave the verdict open."""
+def _early(
+    record: RunRecord, rule: Rule, runs: Sequence[PastRun], now: Outcome, past: Past | None
+) -> EarlyAgain | None:
+    """The sequential test, where it is what decides: the run was cut short, and its counts leave the verdict open.
+
+    A test question by question rests on the whole norm, also where its rule takes none of it, or the last run alone.
+    """
     if not record.counts.unasked or now is not Outcome.INCONCLUSIVE:
         return None
-    return early_again(record, rule, runs)
+    builds = tuple(run for run in runs if run.outcomes is not None)
+    wanted = None if rule.early is None else rule.early.builds
+    if wanted is not None and wanted != len(builds) and past is not None:
+        builds = detailed_runs(exchangeable(record.spec.gate, record.spec.hw.name, rule.n, past))
+    return early_again(record, rule, builds)
 
 
 def _recomputed(record: RunRecord, now: Outcome, early: EarlyAgain | None) -> tuple[Outcome | None, str | None]:
@@ -172,15 +184,16 @@ def _other_lock(record: RunRecord, rule: Rule, past: Past | None) -> str | None:
     lock = None if past is None else past.lock
     if rule.method != Method.LOCKED.value or lock is None or is_lock_of(lock, record.spec.gate, rule):
         return None
-    now, then = (lock.k_reject, lock.k_accept), (rule.k_reject, rule.k_accept)
-    return f"the lock of today is another one: k_reject, k_accept = {_pair(now)}, {_pair(then)} decided"
+    now, then = _counts(lock.k_reject, lock.k_accept), _counts(rule.k_reject, rule.k_accept)
+    said = f"the one that decided said {then}" if now != then else "so did the one that decided"
+    return f"the lock of today is another one and says {now}; {said}"
 
 
 def _other_counts(now: tuple[int, int | None], rule: Rule) -> str | None:
     then = (rule.k_reject, rule.k_accept)
     if now == then:
         return None
-    return f"the rule gives k_reject, k_accept = {_pair(now)} today, {_pair(then)} are stored"
+    return f"the rule gives {_counts(*now)} today; {_counts(*then)} is stored"
 
 
 def _other_outcome(record: RunRecord, recomputed: Outcome | None) -> str | None:
@@ -197,8 +210,10 @@ def _other_p_value(record: RunRecord, again: Retrial, recomputed: Outcome | None
     return f"the p-value is {now:.6g} today, {then:.6g} is stored"
 
 
-def _pair(counts: tuple[int, int | None]) -> str:
-    return ", ".join("none" if k is None else str(k) for k in counts)
+def _counts(k_reject: int, k_accept: int | None) -> str:
+    if k_accept is None:
+        return f"FAIL below {k_reject}"
+    return f"FAIL below {k_reject}, {'PASS from' if k_accept > k_reject else 'k_accept'} {k_accept}"
 
 
 def _trial_text(again: Retrial, now: Outcome) -> str:

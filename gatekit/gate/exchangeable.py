@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
@@ -37,20 +37,22 @@ def exchangeable(gate: Gate, hw: str, n: int, past: Past) -> Exchangeable:
     """The norm of a gate on the hardware named `hw` at n questions: one run per distinct build of the baseline.
 
     Nights of one deterministic build are one observation: ten of them, taken as ten, turn a false-alarm rate of
-    0.1 % into 14 %. Hence only the most recent run of a build counts; a run whose answers are those of a later
-    one question by question does not count either (the numerics did not change), and neither does one without
-    known build or answers, but for the last. Hardware other than `hw` or `gate.exchangeable_hardware`
-    is left out. So is a total more than five binomial standard deviations from the median of three or more:
-    named in a note, because one broken run would widen every margin. Order is that of insertion, not of dates.
+    0.1 % into 14 %. Hence only the first run of a build counts; a run whose answers are those of an earlier one
+    question by question does not count either (the numerics did not change), and neither does one without known
+    build or answers, but for the first. The usual advice is the most recent run of each build. But the norm is
+    frozen, and one in which last night's run of a build took the place of that of the night before would move every
+    night, follow a build whose machine decays, and leave no lock current. Hardware other than `hw` or
+    `gate.exchangeable_hardware` is left out. So is a total more than five binomial standard deviations from the
+    median of three or more: named in a note, because one broken run would widen every margin. Order is that of
+    insertion, not of dates.
 
-    The baseline ends with the run that brings the number of such observations to `gate.baseline_builds` for the
-    first time. What comes later, a new run of a build of the baseline included, is `later`: a norm that moved
-    with the runs that passed would follow a slow drift down and never see it.
+    The baseline ends with the run that brings the number of such observations to `gate.baseline_builds`. What comes
+    later, a new run of a build of the baseline included, is `later`: a norm that moved with the runs that passed
+    would follow a slow drift down and never see it.
     """
     excluded = Counter(past.excluded)
     fitting = [run for run in past.runs if not _left_out(_unfit(gate, hw, n, run), excluded)]
-    end = _baseline_end(fitting, gate.baseline_builds)
-    distinct = list(_distinct(reversed(fitting[:end]), excluded))[::-1]
+    distinct, end = _baseline(fitting, gate.baseline_builds, excluded)
     outliers = _outliers(distinct, n)
     excluded["outlier"] += len(outliers)
     excluded[AFTER] += len(fitting) - end
@@ -77,18 +79,26 @@ def _unfit(gate: Gate, hw: str, n: int, run: PastRun) -> str | None:
     return None
 
 
-def _baseline_end(runs: Sequence[PastRun], builds: int) -> int:
-    """How many runs, from the first, hold `builds` observations of which none is repeated later; all if fewer do."""
-    last: dict[tuple[str, object], int] = {}
-    standing: set[int] = set()
+def _baseline(runs: Sequence[PastRun], builds: int, excluded: Counter[str]) -> tuple[list[PastRun], int]:
+    """The first `builds` runs that repeat none before them, and how many runs, from the first, hold them."""
+    distinct: list[PastRun] = []
+    seen: set[tuple[str, object]] = set()
     for place, run in enumerate(runs):
-        for mark in marks(run):
-            standing.discard(last.get(mark, -1))
-            last[mark] = place
-        standing.add(place)
-        if len(standing) >= builds:
-            return place + 1
-    return len(runs)
+        if len(distinct) == builds:
+            return distinct, place
+        own = set(marks(run))
+        if seen.isdisjoint(own):
+            distinct.append(run)
+        else:
+            excluded[_repeated(run, own & seen)] += 1
+        seen |= own  # of a repeat too: what answers like one build and is called another is one with both
+    return distinct, len(runs)
+
+
+def _repeated(run: PastRun, common: Container[tuple[str, object]]) -> str:
+    if ("build", run.build) not in common:
+        return "same answers"
+    return "same build" if run.build is not None else "unknown build"
 
 
 def marks(run: PastRun) -> Iterator[tuple[str, object]]:
@@ -97,23 +107,6 @@ def marks(run: PastRun) -> Iterator[tuple[str, object]]:
         yield "build", run.build
     if run.outcomes is not None:
         yield "answers", run.outcomes
-
-
-def _distinct(newest_first: Iterable[PastRun], excluded: Counter[str]) -> Iterator[PastRun]:
-    builds: set[str | None] = set()
-    answers: set[bytes] = set()
-    for run in newest_first:
-        is_named = run.build is not None or run.outcomes is None
-        if is_named and run.build in builds:
-            excluded["same build" if run.build is not None else "unknown build"] += 1
-        elif run.outcomes is not None and run.outcomes in answers:
-            excluded["same answers"] += 1
-        else:
-            yield run
-        if is_named:
-            builds.add(run.build)
-        if run.outcomes is not None:
-            answers.add(run.outcomes)
 
 
 def _outliers(runs: Sequence[PastRun], n: int) -> tuple[PastRun, ...]:

@@ -8,7 +8,8 @@ from gatekit.records.canonical import Plain, to_plain
 from gatekit.records.lock import Lock
 
 # What was left out moves no number: a run under another key or a repeat of a build leaves a lock as it is.
-_NOT_COMPARED = frozenset({"format", "looser_because", "excluded"})
+# The hardware is one of the inputs, and a lock of an older gatekit does not spell it out.
+_NOT_COMPARED = frozenset({"format", "looser_because", "excluded", "hw"})
 _NESTED = frozenset({"fields", "prior"})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from math import inf, sqrt
@@ -15,7 +15,7 @@ from gatekit.gate.rule import POWER, binding_floor, floor_notes, zone_notes
 from gatekit.gate.wording import short
 from gatekit.records.canonical import Plain
 from gatekit.records.lock import Lock
-from gatekit.records.past import Past
+from gatekit.records.past import QUARANTINED, SUPERSEDED, Past
 from gatekit.records.run import Comparability
 from gatekit.records.spec import Gate, Method
 from gatekit.records.verdict import Rule
@@ -24,11 +24,13 @@ from gatekit.stats.next_count import NextCount, accept_from, binomial_variance, 
 
 
 class Fault(StrEnum):
-    """Why a locked gate has no threshold for this run: there is no lock, or it is that of another measurement."""
+    """Why a locked gate has no threshold for this run: there is no lock, it is that of another measurement, or it
+    rests on a run that was set aside since."""
 
     NO_LOCK = "no-lock"
     OTHER_KEY = "lock-other-key"
     OTHER_N = "lock-other-n"
+    SET_ASIDE = "lock-run-set-aside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +50,15 @@ class LockFault:
     lock: Lock | None
     n: int
     differences: tuple[Difference, ...] = ()
+    set_aside: Mapping[str, str] = field(default_factory=dict)
 
 
 def usable_lock(n: int, past: Past) -> Lock | LockFault:
-    """The lock of `past` if it holds for its key and n questions. A key that is not known is another one."""
+    """The lock of `past` if it holds for its key and n questions. A key that is not known is another one.
+
+    Nor does it hold where a run that it rests on was quarantined or superseded since: its numbers are then those of a
+    measurement that somebody has called none. A rebaseline leaves a lock as it is until it is recomputed.
+    """
     lock = past.lock
     if lock is None:
         return LockFault(fault=Fault.NO_LOCK, lock=None, n=n)
@@ -60,7 +67,23 @@ def usable_lock(n: int, past: Past) -> Lock | LockFault:
     if past.key is None or past.key.key != lock.key:
         found = key_differences(lock.fields, past.key)
         return LockFault(fault=Fault.OTHER_KEY, lock=lock, n=n, differences=found)
+    why = {run_id: past.left_out.get(run_id) for run_id in lock.used}
+    set_aside = {run_id: reason for run_id, reason in why.items() if reason in (QUARANTINED, SUPERSEDED)}
+    if set_aside:
+        return LockFault(fault=Fault.SET_ASIDE, lock=lock, n=n, set_aside=set_aside)
     return lock
+
+
+def untold_notes(lock: Lock, past: Past) -> tuple[str, ...]:
+    """What to know of a lock of whose runs this history cannot tell whether they still count."""
+    if not lock.used:
+        return ("the lock names no run that it rests on: whether one was set aside since cannot be told",)
+    known = {run.run_id for run in past.runs} | past.left_out.keys()
+    unknown = sum(run_id not in known for run_id in lock.used)
+    if not unknown:
+        return ()
+    some = f"{unknown} of the {len(lock.used)} runs" if len(lock.used) > 1 else "1 run"
+    return (f"{some} behind the lock: not in this history, so that whether one was set aside since cannot be told",)
 
 
 def key_differences(locked: Mapping[str, Plain], key: Comparability | None) -> tuple[Difference, ...]:

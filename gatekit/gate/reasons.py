@@ -11,7 +11,7 @@ from gatekit.gate.exchangeable import HARDWARE
 from gatekit.gate.locked import Fault, LockFault
 from gatekit.gate.rung import Shortage
 from gatekit.gate.trial import Trial
-from gatekit.gate.wording import bare_percent, p_value, percent, points, seen, short
+from gatekit.gate.wording import bare_percent, listed, p_value, percent, points, seen, short
 from gatekit.records.answers import Counts
 from gatekit.records.spec import Gate, Method, Spec
 from gatekit.records.verdict import Churn, Outcome
@@ -19,6 +19,7 @@ from gatekit.records.verdict import Churn, Outcome
 _MEND = "mend what the failures of the lost questions name, then run again"
 _LOCK = "derive it from history with the overrides of this run, and review it: gatekit thresholds recompute ... --write"
 _MOST_FIELDS = 4
+_MOST_RUNS = 2
 _MANY = 1000
 _READ = "see the wrong answers: gatekit history show RUN --wrong"
 
@@ -71,18 +72,8 @@ def too_short(shortage: Shortage, gate: Gate) -> Reason:
     )
 
 
-def listed(excluded: Mapping[str, int]) -> str:
-    """Numbers of runs with their reasons, most first.
-
-    >>> listed({"INFRA": 1, "hardware h200": 3})
-    '3 hardware h200, 1 INFRA'
-    """
-    ranked = sorted(excluded.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{number} {why}" for why, number in ranked)
-
-
 def unlocked(found: LockFault) -> Reason:
-    """A locked gate without a lock, or with that of another measurement: which fields differ, and both values."""
+    """A locked gate without a lock, or with one that does not hold: which fields differ, or which run was set aside."""
     lock = found.lock
     if lock is None:
         return Reason(code=found.fault.value, text="no lock: this spec has no threshold file in gate.locks", hint=_LOCK)
@@ -91,12 +82,20 @@ def unlocked(found: LockFault) -> Reason:
         return Reason(
             code=found.fault.value, text=f"{of} holds for {lock.n} questions, this run has {found.n}", hint=_LOCK
         )
+    if found.fault is Fault.SET_ASIDE:
+        return Reason(code=found.fault.value, text=f"{of} rests on {_set_aside(found.set_aside)}", hint=_LOCK)
     said = [f"{one.field}: {short(one.locked)} -> {short(one.now)}" for one in found.differences[:_MOST_FIELDS]]
     more = len(found.differences) - len(said)
     if more:
         said.append(f"{more} more")
     what = ", ".join(said) or f"key {short(lock.key)}, and that of this run is another or not known"
     return Reason(code=found.fault.value, text=f"{of} holds for another series than this run: {what}", hint=_LOCK)
+
+
+def _set_aside(runs: Mapping[str, str]) -> str:
+    named = [f"run {run_id} ({why} since)" for run_id, why in list(runs.items())[:_MOST_RUNS]]
+    more = [f"{len(runs) - _MOST_RUNS} more"] if len(runs) > _MOST_RUNS else []
+    return " and ".join(named + more)
 
 
 def _more_history(shortage: Shortage, gate: Gate) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from gatekit.gate.exchangeable import exchangeable
+from gatekit.gate.exchangeable import Exchangeable, exchangeable
 from gatekit.gate.from_history import FromHistory, from_history
 from gatekit.gate.rung import Rung, Shortage, choose
 from gatekit.records.canonical import Plain, digest, to_plain
@@ -39,22 +39,44 @@ def recompute(
     as_of: str | None,
     version: str,
 ) -> Lock | Shortage:
+    """The lock of a series of n questions from all that it holds; see `lock_of_norm`."""
+    history = norm_of(gate, hw, n, past)
+    return lock_of_norm(gate, hw, spec, key, n, history, prior, as_of=as_of, version=version)
+
+
+def norm_of(gate: Gate, hw: str, n: int, past: Past) -> Exchangeable:
+    """The runs that a lock of this gate rests on, and those that it leaves out."""
+    return exchangeable(derived_gate(gate), hw, n, past)
+
+
+def lock_of_norm(
+    gate: Gate,
+    hw: str,
+    spec: str,
+    key: Comparability,
+    n: int,
+    history: Exchangeable,
+    prior: Prior,
+    *,
+    as_of: str | None,
+    version: str,
+) -> Lock | Shortage:
     """The lock of a series of n questions, or the Shortage of history that leaves it without one.
 
-    `hw` is the name of the hardware, `spec` that of the spec, `past` what the series holds, `prior` the spread
-    assumed before it speaks (`matrix_prior` or `own_prior`), `as_of` up to when the history was read and
+    `hw` is the name of the hardware, `spec` that of the spec, `history` the norm of the series (`norm_of`), `prior`
+    the spread assumed before it speaks (`matrix_prior` or `own_prior`), `as_of` up to when the history was read and
     `version` gatekit's. The method is the gate's own where that is a rung on history, else the strongest that the
     history supports; `gate.floor` and `gate.observed` are typed numbers and stay out, the floor binds beside the
     lock. A gate without a false-alarm rate gets one false alarm in 365 nights. The counts are those of the rule:
     k_reject of a rule that decides by its p-value is what that comes to, over-dispersion guard included.
     """
     derived = derived_gate(gate)
-    rung = choose(derived, exchangeable(derived, hw, n, past))
+    rung = choose(derived, history)
     if isinstance(rung, Shortage):
         return rung
     found = from_history(derived, n, rung, prior)
     inputs = digest(_inputs(derived, hw, key, n, rung, prior, as_of, version))
-    return _lock(spec, key, found, prior, as_of=as_of, version=version, inputs=inputs)
+    return _lock(spec, hw, key, found, prior, as_of=as_of, version=version, inputs=inputs)
 
 
 def derived_gate(gate: Gate) -> Gate:
@@ -73,6 +95,7 @@ def derived_gate(gate: Gate) -> Gate:
 
 def _lock(
     spec: str,
+    hw: str,
     key: Comparability,
     found: FromHistory,
     prior: Prior,
@@ -105,6 +128,7 @@ def _lock(
         as_of=as_of,
         inputs=inputs,
         gatekit_version=version,
+        hw=hw,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gatekit.gate.criterion import Criterion, criterion_of, historical
+from gatekit.gate.criterion import Criterion, binding_gate, criterion_of, historical
 from gatekit.gate.decide import outcome_of
 from gatekit.gate.drop_test import CountTest
 from gatekit.gate.enough import Enough
@@ -50,7 +50,8 @@ def retrial(record: RunRecord, rule: Rule, past: Past | None) -> Retrial | str:
     gate = as_decided(record.spec.gate, rule)
     if rule.method == Method.LOCKED.value:
         return _by_lock(record, rule, None if past is None else past.lock)
-    runs = _used(rule, past)
+    is_stated = rule.method == Method.BETA_BINOMIAL_PREDICTIVE.value and gate.observed is not None
+    runs = _used(rule, past, is_baseline_stated=is_stated)
     if isinstance(runs, str):
         return runs
     rung = Rung(method=Method(rule.method), why=rule.why, runs=runs, excluded=rule.excluded)
@@ -83,7 +84,7 @@ def is_lock_of(lock: Lock, gate: Gate, rule: Rule) -> bool:
 
 
 def _by_lock(record: RunRecord, rule: Rule, lock: Lock | None) -> Retrial | str:
-    gate = as_decided(record.spec.gate, rule)
+    gate = as_decided(binding_gate(record.spec, rule.n), rule)
     if lock is not None and lock.n == rule.n and is_lock_of(lock, gate, rule):
         share = 1.0 if rule.early is None else SHARE
         found = from_lock(gate, lock, Exchangeable(runs=(), excluded={}), share=share)
@@ -109,8 +110,10 @@ def _stored(gate: Gate, rule: Rule) -> Criterion:
     )
 
 
-def _used(rule: Rule, past: Past | None) -> tuple[PastRun, ...] | str:
+def _used(rule: Rule, past: Past | None, *, is_baseline_stated: bool) -> tuple[PastRun, ...] | str:
     """The runs of the rule, in its order."""
+    if not rule.used and not is_baseline_stated:
+        return "not computed anew: the record names no run that it rests on"
     known = {run.run_id: run for run in (past.runs if past else ()) if run.n == rule.n}
     missing = [name for name in rule.used if name not in known]
     if not missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gatekit.gate.criterion import Criterion, is_mismatched
+from gatekit.gate.criterion import Criterion, binding_gate, is_mismatched
 from gatekit.gate.split_criterion import criterion
 from gatekit.gate.strata import Statuses, sorter
 from gatekit.gate.trial import Trial
@@ -34,7 +34,7 @@ def settler(spec: Spec, n: int, past: Past) -> Callable[[Statuses], Outcome | No
     if not isinstance(found, Criterion) or is_mismatched(spec, n, found):
         return _never
     sort = sorter(found.before, len(found.runs))
-    gate = spec.gate
+    gate = binding_gate(spec, n)
 
     def outcome(statuses: Statuses) -> Outcome | None:
         strata = sort(statuses)

@@ -16,7 +16,7 @@ from fractions import Fraction
 from math import ceil
 
 from gatekit.gate.alpha import nominal_alpha
-from gatekit.gate.criterion import Criterion, full_rate, locked
+from gatekit.gate.criterion import Criterion, binding_gate, full_rate, locked
 from gatekit.gate.early_stop import builds_note, check_early_stop, detailed_runs
 from gatekit.gate.exchangeable import Exchangeable, exchangeable
 from gatekit.gate.locked import LockFault
@@ -42,7 +42,7 @@ def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage | LockFaul
     why. Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule` and
     `gatekit.gate.early_stop.check_early_stop`.
     """
-    gate = spec.gate
+    gate = binding_gate(spec, n)
     history = exchangeable(gate, spec.hw.name, n, past)
     if gate.early_stop is EarlyStop.NONE:
         return full_rate(gate, n, past, history)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gatekit.records.canonical import Plain
 
 _NEGLIGIBLE = 1e-6
@@ -77,3 +79,13 @@ def short(value: Plain) -> str:
     text = "none" if value is None else str(value)
     kept = len("sha256:") + _SHOWN_DIGITS if text.startswith("sha256:") else _SHOWN_CHARACTERS
     return text if len(text) <= kept else f"{text[:kept]}..."
+
+
+def listed(numbers: Mapping[str, int]) -> str:
+    """Numbers of runs with their reasons or outcomes, most first.
+
+    >>> listed({"INFRA": 1, "hardware h200": 3})
+    '3 hardware h200, 1 INFRA'
+    """
+    ranked = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{number} {why}" for why, number in ranked)

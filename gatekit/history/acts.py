@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from gatekit.errors import ConfigError, InfraError
+from gatekit.errors import ConfigError, GatekitError, InfraError
 from gatekit.history.durable_files import make_folder, read_bounded, storage_error, write_once
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import sync_hint
 from gatekit.records.act import Act, ActKind
 from gatekit.records.canonical import Plain, canonical_json, digest, from_plain, to_plain
 from gatekit.resources import schema
@@ -90,8 +91,8 @@ def record_act(place: Place, act: Act) -> Path:
     path = write_act(place, act)
     try:
         index.add_act(place, act, act_digest(act))
-    except InfraError as error:
-        kept = f"the act itself is kept in {path}, and `gatekit history sync` adds it"
+    except GatekitError as error:
+        kept = f"the act itself is kept in {path}, and {sync_hint(place)}"
         raise InfraError(error.message, reason=error.reason, hint=f"{kept}; {error.hint}") from error
     return path
 

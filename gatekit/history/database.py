@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from gatekit.errors import InfraError
 from gatekit.history.place import Place
-from gatekit.history.rebuild_hint import rebuild_hint
+from gatekit.history.rebuild_hint import rebuild_hint, remake_hint
 from gatekit.history.records_folder import record_paths
+from gatekit.history.stored_rows import BrokenRowError
 from gatekit.history.tables import INDEX_VERSION
 
 LOCK_LIMIT_S = 60.0
@@ -60,8 +61,15 @@ def database_of(place: Place, *, limit_s: float = LOCK_LIMIT_S) -> Database:
 def reading(place: Place) -> Iterator[sa.Connection | None]:
     """A transaction that reads; None where there is no index, and nothing is made then.
 
-    An older index is brought up to date first. Raises InfraError when records without an index mean a lost one.
+    An older index is brought up to date first. Raises InfraError when records without an index mean a lost one, and
+    for a row that no gatekit wrote.
     """
+    with _naming_broken_rows(place), _reading(place) as connection:
+        yield connection
+
+
+@contextmanager
+def _reading(place: Place) -> Iterator[sa.Connection | None]:
     database = database_of(place)
     version = 0
     if database.exists():
@@ -82,10 +90,13 @@ def reading(place: Place) -> Iterator[sa.Connection | None]:
 
 @contextmanager
 def writing(place: Place, *, limit_s: float = LOCK_LIMIT_S) -> Iterator[sa.Connection]:
-    """A transaction that writes, alone, in an index that is made or brought up to date if need be."""
+    """A transaction that writes, alone, in an index that is made or brought up to date if need be.
+
+    Raises InfraError, and changes nothing, for a row that no gatekit wrote.
+    """
     database = database_of(place, limit_s=limit_s)
     database.make()
-    with database.transaction(write=True) as connection:
+    with _naming_broken_rows(place), database.transaction(write=True) as connection:
         version = database.version(connection)
         if version != INDEX_VERSION:
             _bring_up_to_date(database, connection, version, place)
@@ -115,6 +126,17 @@ def refuse_lost_index(place: Place) -> None:
             reason="index-missing",
             hint=rebuild_hint(place),
         )
+
+
+@contextmanager
+def _naming_broken_rows(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except (BrokenRowError, UnicodeDecodeError) as error:
+        what = "it holds a text that is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise InfraError(
+            f"{place.shown} is not what was written: {what}", reason="index-row-broken", hint=remake_hint(place)
+        ) from error
 
 
 def _bring_up_to_date(database: Database, connection: sa.Connection, version: int, place: Place) -> None:

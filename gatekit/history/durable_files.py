@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -10,6 +11,8 @@ import tempfile
 from pathlib import Path
 
 from gatekit.errors import InfraError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def make_folder(folder: Path) -> None:
@@ -47,13 +50,54 @@ def write_once(path: Path, data: bytes) -> bool:
     return written
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a regular file, a link to one followed; one that may be made here is 0600 whatever the umask.
+
+    Raises OSError, also for a device, a pipe and a folder; it never waits for one.
+    """
+    # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        require_regular(path, os.fstat(descriptor))
+        if flags & os.O_CREAT:
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def require_regular(path: Path, status: os.stat_result) -> None:
+    """Raise OSError unless this is the status of a regular file: another one may have no end, or never begin."""
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file or folder, links followed. Raises InfraError where that cannot be told."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        raise storage_error("look at", path, error) from error
+    return True
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder, links followed. Raises InfraError where that cannot be told."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise storage_error("look at", path, error) from error
+
+
 def read_bounded(path: Path, limit_bytes: int) -> bytes:
     """The bytes of a regular file. Raises OSError, also for a device, a pipe and more than `limit_bytes`."""
-    # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
         if status.st_size > limit_bytes:
             raise OSError(errno.EFBIG, f"{status.st_size} bytes, more than the limit of {limit_bytes}", path)
         return file.read(status.st_size)
@@ -77,10 +121,13 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def storage_error(deed: str, path: Path, error: OSError) -> InfraError:
-    """The InfraError for a failed `deed` ("write", "read") on `path`; a full disk has its own reason."""
-    why = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+def storage_error(deed: str, path: Path, error: OSError | ValueError) -> InfraError:
+    """The InfraError for a failed `deed` ("write", "read") on `path`; a full disk has its own reason.
+
+    A ValueError is a name that no file can have.
+    """
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if isinstance(error, OSError) and error.errno in _FULL:
         return disk_full(deed, path, why)
     return InfraError(
         f"cannot {deed} {path}: {why}",
@@ -99,8 +146,10 @@ def disk_full(deed: str, path: Path, why: str) -> InfraError:
 
 
 def _free(path: Path) -> str:
-    existing = next((place for place in path.absolute().parents if place.is_dir()), Path("/"))
-    return f"{shutil.disk_usage(existing).free} bytes"
+    for folder in path.absolute().parents:
+        with contextlib.suppress(OSError):
+            return f"{shutil.disk_usage(folder).free} bytes"
+    return "nobody knows how much"
 
 
 def _link(source: Path, target: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The history as one file for others: whole records as JSON lines, or one row a run as CSV or Parquet."""
+"""The history as one file for others: whole records with their acts as JSON lines, or a row a run as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from gatekit.errors import ConfigError, InfraError
-from gatekit.history.acts import quarantined_runs
-from gatekit.history.durable_files import storage_error, sync_folder
+from gatekit.history.acts import StoredAct, act_digest, act_path, quarantined_runs, read_act
+from gatekit.history.durable_files import is_there, storage_error, sync_folder
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import history_command
 from gatekit.history.records_folder import read_stored, record_path
 from gatekit.history.run_row import RunRow
 from gatekit.history.totals import FORMULA_STARTS
-from gatekit.records.canonical import canonical_json
+from gatekit.records.act import Act
+from gatekit.records.canonical import canonical_json, to_plain
 
 NEUTRAL = "'"
 _ALL = 2**62
@@ -50,7 +52,7 @@ _COLUMNS = (
 
 
 class Format(StrEnum):
-    """`jsonl`: one whole record a line. `csv`, `parquet`: one row a run."""
+    """`jsonl`: one whole record a line, then the acts about them. `csv`, `parquet`: one row a run."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -77,8 +79,9 @@ class Sink(Protocol):
 Write = Callable[[Place, Sequence[RunRow], Sink], None]
 
 
-def chosen_runs(place: Place, chosen: Chosen) -> tuple[RunRow, ...]:
-    """The chosen runs in the order in which they were added. Raises ConfigError when there are none."""
+def chosen_runs(place: Place, chosen: Chosen, *, with_superseded: bool = False) -> tuple[RunRow, ...]:
+    """The chosen runs in the order in which they were added, and on demand those whose place they took: without
+    them nobody can tell what they supersede. Raises ConfigError when there are none."""
     from gatekit.history import index
 
     rows = index.list_runs(place, limit=_ALL, spec_name=chosen.spec_name, model=chosen.model)
@@ -86,7 +89,20 @@ def chosen_runs(place: Place, chosen: Chosen) -> tuple[RunRow, ...]:
     if not found:
         hint = "see gatekit history list"
         raise ConfigError.one(f"no such runs in {place.shown}", reason="nothing-to-export", hint=hint)
+    if with_superseded and any(row.supersedes for row in found):
+        return _with_superseded(index.list_runs(place, limit=_ALL), found)
     return found
+
+
+def acts_about(place: Place, rows: Sequence[RunRow]) -> tuple[StoredAct, ...]:
+    """What was decided about these runs, or about a series of one of them, in the order of arrival.
+
+    Raises InfraError for an act file that is broken.
+    """
+    from gatekit.history import index
+
+    targets = {row.run_id for row in rows} | {row.comparability_key for row in rows}
+    return tuple(_stored_act(place, act) for act in index.acts(place) if act.target in targets)
 
 
 def export(place: Place, rows: Sequence[RunRow], target: Path, format_: Format, *, force: bool) -> None:
@@ -126,9 +142,30 @@ def _jsonl(place: Place, rows: Sequence[RunRow], sink: Sink) -> None:
             raise InfraError(
                 f"{stored.path} holds {stored.digest}, the index says {row.digest}",
                 reason="record-differs",
-                hint="`gatekit history verify` says more",
+                hint=f"`{history_command(place, 'verify')}` says more",
             )
         sink.write(canonical_json(stored.plain) + b"\n")
+
+    for act in acts_about(place, rows):
+        sink.write(canonical_json(to_plain(act.act) | {"digest": act.digest}) + b"\n")
+
+
+def _stored_act(place: Place, act: Act) -> StoredAct:
+    """As its file holds it; one that was made on another machine is in the database alone."""
+    path = act_path(place, act.act_id)
+    return read_act(path) if is_there(path) else StoredAct(path=path, act=act, digest=act_digest(act))
+
+
+def _with_superseded(rows: Sequence[RunRow], found: Sequence[RunRow]) -> tuple[RunRow, ...]:
+    by_id = {row.run_id: row for row in rows}
+    wanted = {row.run_id for row in found}
+    todo = list(found)
+    while todo:
+        target = todo.pop().supersedes
+        if target in by_id and target not in wanted:
+            wanted.add(target)
+            todo.append(by_id[target])
+    return tuple(row for row in reversed(rows) if row.run_id in wanted)
 
 
 def _csv(place: Place, rows: Sequence[RunRow], sink: Sink) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gatekit.errors import GatekitError
-from gatekit.history.place import INDEX_FILE, Place
-from gatekit.history.rebuild_hint import rebuild_hint
+from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import remake_hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,4 @@ class Findings:
     @property
     def remake(self) -> str:
         """What to do about an index that is not what its records say."""
-        if self.place.url is None:
-            return f"move {INDEX_FILE} away, then {rebuild_hint(self.place)}"
-        return f"name an empty database, then {rebuild_hint(self.place)}"
+        return remake_hint(self.place)

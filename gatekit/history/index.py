@@ -6,28 +6,56 @@ SQLAlchemy is imported by this room alone; callers import this module inside the
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from gatekit.errors import ConfigError, InfraError
+from gatekit.history.acts import act_path
+from gatekit.history.arrivals import (
+    Arrival,
+    Kind,
+    append_arrivals,
+    are_noted,
+    read_arrivals,
+    unnoted,
+    write_arrivals,
+)
 from gatekit.history.database import LOCK_LIMIT_S, reading, writing, written
+from gatekit.history.durable_files import is_there
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import taken_hint
+from gatekit.history.records_folder import RUN_ID_PATTERN, record_path
 from gatekit.history.run_row import NewRow, RunRow, SeriesRow, run_row, storable
-from gatekit.history.tables import ROW_COLUMNS, SERIES_COLUMNS
+from gatekit.history.stored_rows import ACT_COLUMNS as _ACT_COLUMNS
+from gatekit.history.stored_rows import PAST_COLUMNS as _PAST_COLUMNS
+from gatekit.history.stored_rows import (
+    RUN_COLUMNS,
+    SERIES_COLUMNS,
+    as_stored,
+    checked_digest,
+    checked_moments,
+    checked_objects,
+    other_key,
+    past_row,
+    run_rows,
+    series_row,
+)
+from gatekit.history.stored_rows import OtherKey as OtherKey
+from gatekit.history.stored_rows import PastRow as PastRow
+from gatekit.history.stored_rows import act as stored_act
 from gatekit.history.tables import acts as acts_table
 from gatekit.history.tables import gates as gates_table
 from gatekit.history.tables import keys as keys_table
 from gatekit.history.tables import runs as runs_table
-from gatekit.records.act import Act, ActKind
+from gatekit.records.act import Act
 from gatekit.records.canonical import digest, to_plain
 from gatekit.records.run import RunRecord, record_to_plain
-from gatekit.records.verdict import Outcome
 
 _NEAREST = 5
 _NEAR = 0.6
@@ -39,6 +67,9 @@ _KEYS_AT_ONCE = 100
 _LAST = "\U0010ffff"  # no run id has a character behind it
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
     """What came of adding rows: how many were new, how many were there, one line per run id that is taken."""
@@ -46,38 +77,6 @@ class Added:
     added: int
     known: int
     problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherKey:
-    """The runs of a model under one comparability key: the JSON of its fields, how many, and from when to when."""
-
-    key: str
-    fields: str
-    runs: int
-    first: str
-    last: str
-
-
-class PastRow(NamedTuple):
-    """What a decision about a later run needs of a run; as in SeriesRow. Light, because there are many."""
-
-    run_id: str
-    digest: str
-    spec_name: str
-    model: str
-    hw: str
-    gate: str | None
-    build: str | None
-    finished_at: str
-    n: int
-    correct: int
-    unasked: int
-    lost: int
-    measured: bool
-    outcome: str
-    reason_code: str
-    right: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +111,7 @@ def add(place: Place, record: RunRecord, *, limit_s: float = LOCK_LIMIT_S) -> bo
     than `limit_s`, and when the database is no index of this gatekit; it is unchanged then.
     """
     row = run_row(record, record_to_plain(record)["digest"])
-    return written(place, lambda connection: insert(connection, row), limit_s=limit_s)
+    return written(place, lambda connection: insert(connection, place, row), limit_s=limit_s)
 
 
 def add_many(place: Place, rows: Iterable[NewRow], *, limit_s: float = LOCK_LIMIT_S) -> Added:
@@ -124,7 +123,7 @@ def add_many(place: Place, rows: Iterable[NewRow], *, limit_s: float = LOCK_LIMI
     problems: list[str] = []
     todo = iter(rows)
     while batch := list(islice(todo, _ROWS_AT_ONCE)):
-        done = written(place, partial(_insert_many, rows=batch), limit_s=limit_s)
+        done = written(place, partial(_insert_many, place=place, rows=batch), limit_s=limit_s)
         added, known = added + done.added, known + done.known
         problems.extend(done.problems)
     return Added(added=added, known=known, problems=tuple(problems))
@@ -133,17 +132,20 @@ def add_many(place: Place, rows: Iterable[NewRow], *, limit_s: float = LOCK_LIMI
 def add_act(place: Place, act: Act, act_digest: str | None = None, *, limit_s: float = LOCK_LIMIT_S) -> bool:
     """Put an act, whose content has this digest, into the index: True when it is new. Raises InfraError as `add`."""
     known_digest = digest(to_plain(act)) if act_digest is None else act_digest
-    return written(place, lambda connection: _insert_act(connection, act, known_digest), limit_s=limit_s)
+    return written(place, lambda connection: _insert_act(connection, place, act, known_digest), limit_s=limit_s)
 
 
-def insert(connection: sa.Connection, row: NewRow) -> bool:
-    """Put a row into the index, in the caller's transaction: True when it is new. Raises InfraError when its run id
-    is taken by another digest."""
+def insert(connection: sa.Connection, place: Place, row: NewRow) -> bool:
+    """Put a row into the index, in the caller's transaction, and note its arrival: True when it is new.
+
+    Raises InfraError when its run id is taken by another digest.
+    """
     there = known_run(connection, row.run_id)
     if there is None:
         _insert_new(connection, [row])
+        _note(connection, place, [_run_arrival(row)])
     elif there.digest != row.digest:
-        raise InfraError(_taken(row, there.digest), reason="run-id-taken", hint="use another run id")
+        raise InfraError(_taken(row, there.digest), reason="run-id-taken", hint=taken_hint(place))
     return there is None
 
 
@@ -157,27 +159,32 @@ class Known:
 
 def known_run(connection: sa.Connection, run_id: str) -> Known | None:
     """The digest under which a run id is in the index, and the run before it; None where it is not."""
-    query = sa.select(runs_table.c.digest, runs_table.c.previous).where(runs_table.c.run_id == run_id)
+    columns = runs_table.c
+    query = sa.select(as_stored(columns.digest), as_stored(columns.previous)).where(columns.run_id == run_id)
     row = connection.execute(query).one_or_none()
-    return None if row is None else Known(digest=row[0], previous=row[1])
+    if row is None:
+        return None
+    where = f"runs {run_id!r}"
+    return Known(digest=checked_digest(where, row[0]), previous=None if row[1] is None else str(row[1]))
 
 
 def head(connection: sa.Connection, key: str) -> str | None:
     """The digest of the run that was added last under a comparability key."""
-    query = sa.select(runs_table.c.digest).where(runs_table.c.comparability_key == storable(key))
-    return connection.scalar(query.order_by(runs_table.c.position.desc()).limit(1))
+    query = sa.select(as_stored(runs_table.c.digest)).where(runs_table.c.comparability_key == storable(key))
+    found = connection.execute(query.order_by(runs_table.c.position.desc()).limit(1)).one_or_none()
+    return None if found is None else checked_digest(f"the last run under key {key}", found[0])
 
 
 def list_runs(
     place: Place, *, limit: int, spec_name: str | None = None, model: str | None = None
 ) -> tuple[RunRow, ...]:
     """The runs that were added last, newest first, optionally of one spec or model."""
-    query = sa.select(*ROW_COLUMNS).order_by(runs_table.c.position.desc()).limit(limit)
+    query = sa.select(*RUN_COLUMNS).order_by(runs_table.c.position.desc()).limit(limit)
     if spec_name is not None:
         query = query.where(runs_table.c.spec_name == storable(spec_name))
     if model is not None:
         query = query.where(runs_table.c.model == storable(model))
-    return _run_rows(_select(place, query))
+    return _read(place, query, run_rows)
 
 
 def find(place: Place, run_id: str) -> RunRow:
@@ -187,10 +194,10 @@ def find(place: Place, run_id: str) -> RunRow:
         if connection is None or not prefix:
             rows: tuple[RunRow, ...] = ()
         else:
-            exact = sa.select(*ROW_COLUMNS).where(name == prefix)
-            starts_so = sa.select(*ROW_COLUMNS).where(name > prefix, name < prefix + _LAST)
+            exact = sa.select(*RUN_COLUMNS).where(name == prefix)
+            starts_so = sa.select(*RUN_COLUMNS).where(name > prefix, name < prefix + _LAST)
             found = connection.execute(exact).all()
-            rows = _run_rows(found or connection.execute(starts_so.order_by(name.desc()).limit(_NEAREST + 1)))
+            rows = run_rows(found or connection.execute(starts_so.order_by(name.desc()).limit(_NEAREST + 1)).all())
     if len(rows) == 1:
         return rows[0]
     shown = f"{prefix[:40]!r}"
@@ -205,23 +212,23 @@ def comparable(place: Place, key: str, *, exclude_run_id: str | None = None) -> 
 
     Measured means every planned question asked, none lost, and the outcome not INFRA.
     """
-    query = sa.select(*ROW_COLUMNS).where(runs_table.c.measured, runs_table.c.comparability_key == storable(key))
+    query = sa.select(*RUN_COLUMNS).where(runs_table.c.measured, runs_table.c.comparability_key == storable(key))
     if exclude_run_id is not None:
         query = query.where(runs_table.c.run_id != storable(exclude_run_id))
-    return _run_rows(_select(place, query.order_by(runs_table.c.position)))
+    return _read(place, query.order_by(runs_table.c.position), run_rows)
 
 
 def series(place: Place, *, key: str, limit: int | None = None) -> tuple[SeriesRow, ...]:
     """The runs under a key in order of arrival, whatever became of them; with `limit` the last ones."""
     query = sa.select(*SERIES_COLUMNS).where(runs_table.c.comparability_key == storable(key))
-    found = _select(place, query.order_by(runs_table.c.position.desc()).limit(limit))
-    return tuple(_series_row(row) for row in reversed(found))
+    newest_first = query.order_by(runs_table.c.position.desc()).limit(limit)
+    return _read(place, newest_first, lambda rows: tuple(map(series_row, rows)))[::-1]
 
 
 def past_rows(connection: sa.Connection, key: str) -> tuple[PastRow, ...]:
     """Every run under a key in order of arrival, in the caller's transaction."""
     query = sa.select(*_PAST_COLUMNS).where(runs_table.c.comparability_key == storable(key))
-    return tuple(map(PastRow._make, connection.execute(query.order_by(runs_table.c.position))))
+    return tuple(map(past_row, connection.execute(query.order_by(runs_table.c.position)).all()))
 
 
 def superseded(connection: sa.Connection, key: str) -> Mapping[str, str]:
@@ -238,7 +245,7 @@ def other_keys(place: Place, *, model: str, key: str) -> tuple[OtherKey, ...]:
 def other_keys_of(connection: sa.Connection, *, model: str, key: str) -> tuple[OtherKey, ...]:
     """As `other_keys`, in the caller's transaction."""
     found = connection.execute(_other_keys(), {"wanted_model": storable(model), "own_key": storable(key)})
-    return tuple(OtherKey(key=row[0], fields=row[1], runs=row[2], first=row[3], last=row[4]) for row in found)
+    return tuple(map(other_key, found.all()))
 
 
 def count_by_key(place: Place, spec_name: str) -> Mapping[str, int]:
@@ -276,14 +283,19 @@ def acts(place: Place) -> tuple[Act, ...]:
 def acts_of(connection: sa.Connection) -> tuple[Act, ...]:
     """As `acts`, in the caller's transaction."""
     query = sa.select(*_ACT_COLUMNS).order_by(acts_table.c.position)
-    return tuple(
-        Act(**dict(zip(_ACT_FIELDS, row, strict=True)) | {"kind": ActKind(row[1])}) for row in connection.execute(query)
-    )
+    return tuple(map(stored_act, connection.execute(query).all()))
 
 
 def known_digests(place: Place) -> Mapping[str, str]:
     """The digest of every run in the index, by run id."""
     return dict(map(tuple, _select(place, sa.select(runs_table.c.run_id, runs_table.c.digest))))
+
+
+def digests_of(place: Place, run_ids: Sequence[str]) -> Mapping[str, str]:
+    """The digests of these runs, those that the index holds, by run id."""
+    with reading(place) as connection:
+        found = {} if connection is None else _digests_of(connection, run_ids)
+    return {run_id: known for run_id, known in found.items() if known is not None}
 
 
 def act_digests(place: Place) -> Mapping[str, str]:
@@ -292,8 +304,6 @@ def act_digests(place: Place) -> Mapping[str, str]:
 
 
 _ACT_FIELDS = tuple(field.name for field in fields(Act) if field.name != "format")
-_ACT_COLUMNS = tuple(acts_table.c[name] for name in _ACT_FIELDS)
-_PAST_COLUMNS = tuple(runs_table.c[name] for name in PastRow._fields)
 _SERIES_FIELDS = tuple(field.name for field in fields(SeriesRow))
 
 
@@ -301,14 +311,14 @@ def _next_keys(connection: sa.Connection, after: str, until: str | None) -> list
     columns = runs_table.c
     wanted = sa.select(keys_table).where(keys_table.c.key > after).order_by(keys_table.c.key).limit(_KEYS_AT_ONCE)
     wanted = wanted if until is None else wanted.where(keys_table.c.key <= until)
-    found: dict[str, str] = dict(map(tuple, connection.execute(wanted)))
+    found = checked_objects("keys", connection.execute(wanted).all(), column="fields")
     if not found:
         return []
     low, high = next(iter(found)), next(reversed(found))  # by the database's order, which may not be Python's
     query = sa.select(columns.comparability_key, *_PAST_COLUMNS)
     query = query.where(columns.comparability_key >= low, columns.comparability_key <= high)
-    rows = connection.execute(query.order_by(columns.comparability_key, columns.position))
-    by_key = {key: tuple(PastRow._make(row[1:]) for row in group) for key, group in groupby(rows, key=itemgetter(0))}
+    rows = connection.execute(query.order_by(columns.comparability_key, columns.position)).all()
+    by_key = {key: tuple(past_row(row[1:]) for row in group) for key, group in groupby(rows, key=itemgetter(0))}
     gates = _gate_sections(connection, {row.gate for group in by_key.values() for row in group})
     replaced = _superseded_between(connection, low, high)
     return [
@@ -349,7 +359,7 @@ def _other_keys() -> sa.Select[*tuple[Any, ...]]:
 
 
 def _superseded_between(connection: sa.Connection, low: str, high: str) -> Mapping[str, str]:
-    return dict(map(tuple, connection.execute(_superseded(), {"low": low, "high": high})))
+    return checked_moments(connection.execute(_superseded(), {"low": low, "high": high}).all())
 
 
 @cache
@@ -367,10 +377,50 @@ def _superseded() -> sa.Select[*tuple[Any, ...]]:
 def _gate_sections(connection: sa.Connection, digests: Iterable[str | None]) -> Mapping[str, str]:
     wanted = [one for one in digests if one is not None]
     query = sa.select(gates_table).where(gates_table.c.digest.in_(wanted))
-    return dict(map(tuple, connection.execute(query)))
+    return checked_objects("gates", connection.execute(query).all(), column="gate")
 
 
-def _insert_many(connection: sa.Connection, rows: Sequence[NewRow]) -> Added:
+def note_order(place: Place) -> None:
+    """Write down in which order everything came into the index, where an older gatekit did not, or it was lost.
+
+    As any write it seals a SQLite file whose seal is gone. Raises InfraError when the index cannot be used.
+    """
+    with reading(place) as connection:
+        if connection is None:
+            return
+    with writing(place) as connection:
+        if not are_noted(place):
+            _note_all(connection, place)
+
+
+def _run_arrival(row: NewRow) -> Arrival:
+    return Arrival(kind=Kind.RUN, id=row.run_id, digest=row.digest)
+
+
+def _note(connection: sa.Connection, place: Place, arrivals: Sequence[Arrival]) -> None:
+    """Note what was inserted last, in the transaction that inserts it."""
+    if not are_noted(place):
+        _note_all(connection, place)
+    elif arrivals:
+        append_arrivals(place, arrivals)
+
+
+def _note_all(connection: sa.Connection, place: Place) -> None:
+    """In the order of the index. What other machines added to it is theirs to note."""
+    runs = sa.select(*map(as_stored, (runs_table.c.run_id, runs_table.c.digest))).order_by(runs_table.c.position)
+    acts = sa.select(*map(as_stored, (acts_table.c.act_id, acts_table.c.digest))).order_by(acts_table.c.position)
+    found = [Arrival(kind=Kind.RUN, id=str(name), digest=str(its)) for name, its in connection.execute(runs)]
+    found += [Arrival(kind=Kind.ACT, id=str(name), digest=str(its)) for name, its in connection.execute(acts)]
+    write_arrivals(place, (one for one in found if place.url is None or _is_here(place, one)))
+
+
+def _is_here(place: Place, arrival: Arrival) -> bool:
+    if arrival.kind is Kind.ACT:
+        return is_there(act_path(place, arrival.id))
+    return RUN_ID_PATTERN.fullmatch(arrival.id) is not None and is_there(record_path(place.dir, arrival.id))
+
+
+def _insert_many(connection: sa.Connection, place: Place, rows: Sequence[NewRow]) -> Added:
     digests = _digests_of(connection, [row.run_id for row in rows])
     news: list[NewRow] = []
     problems = []
@@ -381,10 +431,17 @@ def _insert_many(connection: sa.Connection, rows: Sequence[NewRow]) -> Added:
             news.append(row)
         elif there != row.digest:
             problems.append(_taken(row, there))
+    before = partial(_names, connection, runs_table.c.run_id)
+    arrivals = unnoted([_run_arrival(row) for row in news], read_arrivals(place).runs, before)
     _insert_new(connection, news)
+    _note(connection, place, arrivals)
     if len(news) >= _MANY and connection.dialect.name == "postgresql":
         connection.exec_driver_sql("ANALYZE runs, keys")  # or the planner reads every run until autovacuum comes by
     return Added(added=len(news), known=len(rows) - len(news) - len(problems), problems=tuple(problems))
+
+
+def _names(connection: sa.Connection, column: sa.ColumnElement[str]) -> list[str]:
+    return list(connection.scalars(sa.select(as_stored(column))))
 
 
 def _digests_of(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, str | None]:
@@ -420,11 +477,15 @@ def _insert_missing(connection: sa.Connection, table: sa.Table, texts: Mapping[s
             connection.execute(sa.insert(table), news)
 
 
-def _insert_act(connection: sa.Connection, act: Act, act_digest: str) -> bool:
+def _insert_act(connection: sa.Connection, place: Place, act: Act, act_digest: str) -> bool:
     there = connection.scalar(sa.select(acts_table.c.digest).where(acts_table.c.act_id == act.act_id))
     if there is None:
         plain = {name: None if getattr(act, name) is None else storable(getattr(act, name)) for name in _ACT_FIELDS}
+        arrival = Arrival(kind=Kind.ACT, id=act.act_id, digest=act_digest)
+        before = partial(_names, connection, acts_table.c.act_id)
+        arrivals = unnoted([arrival], read_arrivals(place).acts, before)
         connection.execute(sa.insert(acts_table), plain | {"digest": act_digest})
+        _note(connection, place, arrivals)
     elif there != act_digest:
         what = f"the index already holds act {act.act_id} as {there}, not {act_digest}; an act is never changed"
         raise InfraError(what, reason="act-id-taken", hint="try again in a second")
@@ -435,19 +496,19 @@ def _taken(row: NewRow, there: str) -> str:
     return f"the index already holds run {row.run_id} as {there}, not {row.digest}; a run is never changed"
 
 
-def _series_row(row: sa.Row[*tuple[Any, ...]]) -> SeriesRow:
-    values = dict(zip(_SERIES_FIELDS, row, strict=True))
-    return SeriesRow(**values | {"outcome": Outcome(values["outcome"])})
-
-
-def _run_rows(rows: Iterable[sa.Row[*tuple[Any, ...]]]) -> tuple[RunRow, ...]:
-    plain = (dict(row._mapping) for row in rows)  # noqa: SLF001 - its public name
-    return tuple(RunRow(**{**row, "outcome": Outcome(row["outcome"])}) for row in plain)
-
-
 def _select(place: Place, query: sa.Select[*tuple[Any, ...]]) -> list[sa.Row[*tuple[Any, ...]]]:
     with reading(place) as connection:
         return [] if connection is None else list(connection.execute(query))
+
+
+def _read(
+    place: Place,
+    query: sa.Select[*tuple[Any, ...]],
+    checked: Callable[[Iterable[sa.Row[*tuple[Any, ...]]]], tuple[T, ...]],
+) -> tuple[T, ...]:
+    """The rows as `checked` makes them, inside of the transaction: what is wrong with one is told of this place."""
+    with reading(place) as connection:
+        return () if connection is None else checked(connection.execute(query).all())
 
 
 def _nearest_hint(place: Place, run_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,11 +13,20 @@ import sqlalchemy as sa
 from gatekit.errors import InfraError
 from gatekit.history import index, tables
 from gatekit.history.acts import StoredAct
+from gatekit.history.arrivals import (
+    Kind,
+    Noted,
+    are_noted,
+    arrivals_path,
+    damage,
+    read_arrivals,
+    renewal_hint,
+)
 from gatekit.history.database import reading
-from gatekit.history.durable_files import storage_error
+from gatekit.history.durable_files import is_there, storage_error
 from gatekit.history.findings import Findings
-from gatekit.history.place import INDEX_FILE, Place
-from gatekit.history.rebuild_hint import sync_hint
+from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import history_command, sync_hint
 from gatekit.history.run_row import NewRow, SeriesRow, storable
 from gatekit.history.seal import SealState, check, seal_path
 
@@ -82,12 +92,47 @@ def check_index(findings: Findings, found: Snapshot, kept: Kept) -> None:
     _check_shared(findings, tables.gates, found.gates, gates, {row["gate"] for row in found.runs.values()})
 
 
+def check_order(findings: Findings, found: Snapshot, kept: Kept) -> None:
+    """Add where the index and the order of arrival that is kept beside the records do not agree.
+
+    Every row of a file that is here was noted before it was committed; what is noted may be more.
+    """
+    place = findings.place
+    if not are_noted(place):
+        if any(name in kept.rows for name in found.runs) or any(name in kept.acts for name in found.acts):
+            hint = f"`{history_command(place, 'sync')}` does it"
+            findings.notes.append(f"the order of arrival was not written down in {arrivals_path(place)}; {hint}")
+        return
+    arrivals = read_arrivals(place)
+    damaged = damage(place, arrivals)
+    if damaged is not None:
+        findings.add(arrivals_path(place), damaged, reason="arrivals-damaged", hint=renewal_hint(place))
+    for kind, rows, files in ((Kind.RUN, found.runs, kept.rows), (Kind.ACT, found.acts, kept.acts)):
+        _check_arrivals(findings, arrivals.of(kind), rows, files)
+
+
+def _check_arrivals(
+    findings: Findings, noted: Mapping[str, Noted], rows: Mapping[str, _Plain], files: Mapping[str, object]
+) -> None:
+    path, hint = arrivals_path(findings.place), renewal_hint(findings.place)
+    known = [name for name, row in rows.items() if name in noted and noted[name].digest == row["digest"]]
+    for name in [name for name in files if name in rows and name not in set(known)][:_SHOWN_IDS]:
+        findings.add(path, f"{path} does not hold the arrival of {name}", reason="arrival-missing", hint=hint)
+    of_index = sorted(known, key=lambda name: rows[name]["position"])
+    of_file = sorted(known, key=lambda name: noted[name].place)
+    for one, other in zip(of_index, of_file, strict=True):
+        if one != other:
+            what = f"{path} has {other} where the index has {one}"
+            findings.add(path, what, reason="arrivals-differ", hint=hint)
+            return
+
+
 def check_file(findings: Findings) -> None:
     """Add what SQLite finds wrong with its file, and every byte that the last commit did not leave there."""
-    path = findings.place.dir / INDEX_FILE
-    if not path.exists():
-        return
+    path = findings.place.file
     try:
+        if not is_there(path):
+            return
         with reading(findings.place) as connection:
             faults = [] if connection is None else connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
         for fault in [fault for fault in faults if fault != "ok"][:_MOST_PAGE_FAULTS]:
@@ -98,16 +143,19 @@ def check_file(findings: Findings) -> None:
 
 
 def _check_seal(findings: Findings) -> None:
-    path = findings.place.dir / INDEX_FILE
+    path = findings.place.file
     try:
         checked = check(path)
     except OSError as error:
-        findings.add_error(path, storage_error("read", path, error))
+        unread = Path(error.filename or path)  # the seal, or the file
+        findings.add_error(unread, storage_error("read", unread, error))
         return
+    hint = f"`{history_command(findings.place, 'sync')}` seals the file anew"
     if checked.state is SealState.OPEN:
-        findings.notes.append(f"{path} is not sealed, so that only its rows were checked: {checked.why}")
+        findings.notes.append(f"{path} is not sealed, so that only its rows were checked: {checked.why}; {hint}")
+    elif checked.state is SealState.MISSING:
+        findings.add(path, checked.why, reason="seal-missing", hint=f"when nothing else is found, {hint}")
     elif checked.state is SealState.DAMAGED:
-        hint = f"{sync_hint(findings.place)} and seals the file anew"
         findings.add(seal_path(path), checked.why, reason="seal-damaged", hint=hint)
     elif checked.state is not SealState.INTACT:
         findings.add(path, f"is not what was written: {checked.why}", reason="index-changed", hint=findings.remake)
@@ -124,8 +172,8 @@ def _check_table(
         if name in expected:
             _compare(findings, f"{table.name} {name}", row, expected[name])
     for name in _still_missing(findings.place, table, [name for name in expected if name not in found]):
-        hint = sync_hint(findings.place)
-        findings.add(f"{table.name} {name}", "is not in the index", reason="row-missing", hint=hint)
+        what = f"{table.name} {name} is not in the index: its file is whole, and its writer did not come to the end"
+        findings.notes.append(f"{what}; {sync_hint(findings.place)}")
     _check_strays(findings, table, [name for name in found if name not in expected and name not in broken])
 
 

@@ -16,7 +16,7 @@ from gatekit.history.changes import Span, change, differing, key_fields, named
 from gatekit.history.place import Place
 from gatekit.records.act import Act, ActKind
 from gatekit.records.canonical import Plain
-from gatekit.records.past import Past, PastRun
+from gatekit.records.past import QUARANTINED, SUPERSEDED, Past, PastRun
 from gatekit.records.run import Comparability
 from gatekit.records.spec import Spec
 from gatekit.records.verdict import Outcome
@@ -146,14 +146,16 @@ def _standing(acts: Iterable[Act], key: str, superseded: Mapping[str, str], mome
 def _past(rows: Sequence[PastRow], standing: _Standing, comparability: Comparability) -> Past:
     runs: list[PastRun] = []
     excluded: Counter[str] = Counter()
+    left_out: dict[str, str] = {}
     start = _start(rows, standing)
     for place, row in enumerate(rows):
         why = "before the rebaseline" if place < start else _unusable(row, standing)
         if why is None:
-            runs.append(_past_run(row))
+            runs.append(past_run(row))
         else:
             excluded[why] += 1
-    return Past(runs=tuple(runs), excluded=dict(excluded), key=comparability)
+            left_out[row.run_id] = _set_aside(row, standing) or why
+    return Past(runs=tuple(runs), excluded=dict(excluded), key=comparability, left_out=left_out)
 
 
 def _start(rows: Sequence[PastRow], standing: _Standing) -> int:
@@ -169,12 +171,18 @@ def _start(rows: Sequence[PastRow], standing: _Standing) -> int:
     return earlier[-1] + 1 if earlier else 0
 
 
-def _unusable(row: PastRow, standing: _Standing) -> str | None:
+def _set_aside(row: PastRow, standing: _Standing) -> str | None:
+    """What was decided about a run after it was finished: it is no measurement, or another scoring took its place."""
     if row.run_id in standing.quarantined:
-        return "quarantined"
+        return QUARANTINED
     replaced_at = standing.superseded.get(row.run_id)
-    if replaced_at is not None and standing.as_of.has(replaced_at):
-        return "superseded"
+    return SUPERSEDED if replaced_at is not None and standing.as_of.has(replaced_at) else None
+
+
+def _unusable(row: PastRow, standing: _Standing) -> str | None:
+    decided = _set_aside(row, standing)
+    if decided is not None:
+        return decided
     if row.outcome in _NO_MEASUREMENT_OF_HEALTH:
         return row.outcome
     if row.unasked or not row.n:
@@ -184,7 +192,8 @@ def _unusable(row: PastRow, standing: _Standing) -> str | None:
     return "too many truncated" if row.reason_code == "too-many-truncated" else None
 
 
-def _past_run(row: PastRow) -> PastRun:
+def past_run(row: PastRow) -> PastRun:
+    """A run of the index as a decision sees it."""
     return PastRun(
         run_id=row.run_id,
         build=row.build,

@@ -7,7 +7,7 @@ takes UPDATE, DELETE and TRUNCATE from everybody, the owner of the tables too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,9 +20,10 @@ from sqlalchemy.pool import NullPool
 
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history.database import CUT
-from gatekit.history.place import Place
+from gatekit.history.place import Kept, Place
 from gatekit.history.rebuild_hint import rebuild_hint
 from gatekit.history.tables import INDEX_VERSION, VERSION_TABLE
+from gatekit.records.secrets import MASK, hidden_values
 
 CONNECT_TIMEOUT_S = 10
 ADVISORY_LOCK = int.from_bytes(b"gatekit\0", "big")
@@ -77,21 +78,19 @@ class Postgres:
         """
         driver = _driver()
         parameters = _parameters(driver, self.place)
-        password = parameters.get("password")
+        hidden = hidden_values(parameters)
         try:
-            opened = _engine(tuple(sorted(parameters.items()))).connect()
-        except (DBAPIError, driver.Error) as error:
-            raise self._unreachable(_one_line(_cause(error), password)) from error
-        try:
-            with opened as connection:
-                self._begin(connection, write=write)
+            opened = self._again(write=write) or self._connect(driver, parameters)
+            with _given_back(self.place.kept, opened) as connection:
+                if not connection.in_transaction():
+                    self._begin(connection, write=write)
                 yield connection
                 connection.commit()
         except (DBAPIError, driver.Error) as error:
             cause = _cause(error)
             if isinstance(error, DBAPIError) and error.connection_invalidated:
-                raise self._cut(_one_line(cause, password)) from error
-            raise self._refused(getattr(cause, "sqlstate", None) or "", _one_line(cause, password)) from error
+                raise self._cut(_one_line(cause, hidden)) from error
+            raise self._refused(getattr(cause, "sqlstate", None) or "", _one_line(cause, hidden)) from error
 
     def version(self, connection: sa.Connection) -> int:
         """The version of the index, 0 for none. Raises InfraError when a newer gatekit or another program made it."""
@@ -115,6 +114,26 @@ class Postgres:
                 hint="update gatekit, or name another database (history.url)",
             )
         return version
+
+    def _connect(self, driver: ModuleType, parameters: Mapping[str, Any]) -> sa.Connection:
+        try:
+            return _engine(tuple(sorted(parameters.items()))).connect()
+        except (DBAPIError, driver.Error) as error:
+            raise self._unreachable(_one_line(_cause(error), hidden_values(parameters))) from error
+
+    def _again(self, *, write: bool) -> sa.Connection | None:
+        """The connection of an earlier question, in a new transaction; None where there is none that still works."""
+        connection = None if self.place.kept is None else self.place.kept.take()
+        if not isinstance(connection, sa.Connection):
+            return None
+        try:
+            self._begin(connection, write=write)
+        except DBAPIError as error:
+            connection.close()
+            if not error.connection_invalidated:
+                raise
+            return None  # the server went away meanwhile, and may be back
+        return connection
 
     def _begin(self, connection: sa.Connection, *, write: bool) -> None:
         if not write:
@@ -207,6 +226,20 @@ def _driver() -> ModuleType:
     return psycopg
 
 
+@contextmanager
+def _given_back(kept: Kept | None, connection: sa.Connection) -> Iterator[sa.Connection]:
+    """Kept for the next question when all went well, else closed."""
+    is_well = False
+    try:
+        yield connection
+        is_well = True
+    finally:
+        if is_well and kept is not None:
+            kept.give(connection)
+        else:
+            connection.close()
+
+
 @lru_cache(maxsize=8)
 def _engine(parameters: tuple[tuple[str, Any], ...]) -> sa.Engine:
     """Kept because it remembers how statements compile and what the server is; it keeps no connection."""
@@ -219,7 +252,8 @@ def _cause(error: Exception) -> Exception:
     return error.orig if isinstance(error, DBAPIError) and isinstance(error.orig, Exception) else error
 
 
-def _one_line(error: Exception, password: object) -> str:
+def _one_line(error: Exception, hidden: Sequence[str]) -> str:
     text = str(error)
-    masked = text.replace(password, "***") if isinstance(password, str) and password else text
-    return " ".join(masked.split())[:_SHOWN_CHARACTERS]
+    for value in hidden:
+        text = text.replace(value, MASK)
+    return " ".join(text.split())[:_SHOWN_CHARACTERS]

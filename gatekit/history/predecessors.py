@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gatekit.history.findings import Findings
+from gatekit.history.rebuild_hint import history_command
 
 _SHOWN_KEY = 19
 
@@ -43,6 +44,8 @@ def check_predecessors(findings: Findings, links: Iterable[Link], elsewhere: Map
     `elsewhere` is the key of each digest that is known without a record file.
     """
     links = list(links)
+    command = history_command(findings.place, "import", "FILE")
+    hint = f"bring its record back from a copy, or from an export of another machine by `{command}`"
     keys = {**elsewhere, **{link.digest: link.key for link in links}}
     starts: Counter[str] = Counter()
     heirs: Counter[tuple[str, str]] = Counter()
@@ -57,7 +60,7 @@ def check_predecessors(findings: Findings, links: Iterable[Link], elsewhere: Map
                 f"run {link.run_id}",
                 f"the run before it in its series, {link.previous}, is {where}",
                 reason="predecessor-missing",
-                hint="bring its record back from a copy, or from another machine with `gatekit history export`",
+                hint=hint,
             )
     findings.notes += [
         f"series {key[:_SHOWN_KEY]} has {number} starts: runs without a chain, or kept while the database was away"

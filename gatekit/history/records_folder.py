@@ -6,18 +6,21 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from gatekit.errors import ConfigError, InfraError
-from gatekit.history.durable_files import make_folder, probe_folder, read_bounded, storage_error, write_once
+from gatekit.history.durable_files import (
+    is_there,
+    make_folder,
+    probe_folder,
+    read_bounded,
+    storage_error,
+    write_once,
+)
+from gatekit.history.record_form import checked_record
 from gatekit.records.canonical import Plain, canonical_json
-from gatekit.records.run import RunRecord, record_from_plain, record_to_plain
-from gatekit.resources import schema
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+from gatekit.records.run import RunRecord, record_to_plain
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -53,7 +56,7 @@ def check_writable(history_dir: Path) -> None:
     """Make the history folder and prove that it can be written. Raises InfraError; call it before a run."""
     try:
         probe_folder(history_dir)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise storage_error("write in", history_dir, error) from error
 
 
@@ -62,7 +65,7 @@ def create_run_dir(history_dir: Path, run_id: str) -> Path:
     folder = record_path(history_dir, run_id).parent
     try:
         make_folder(folder)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise storage_error("make", folder, error) from error
     return folder
 
@@ -73,16 +76,29 @@ def record_path(history_dir: Path, run_id: str) -> Path:
 
 
 def record_paths(history_dir: Path) -> Iterator[Path]:
-    """Every record file of the history, sorted by run id. Raises InfraError when the folder is unreadable."""
+    """Every record file of the history, sorted by run id: also one that is a link to nowhere, or in a folder that
+    cannot be looked into, which reading it says. Raises InfraError when the folder is unreadable."""
     runs = history_dir / "runs"
     try:
         names = sorted(folder.name for folder in runs.iterdir())
     except FileNotFoundError:
         return
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise storage_error("read", runs, error) from error
-    paths = (runs / name / "record.json" for name in names)
-    yield from (path for path in paths if path.exists())
+    yield from (path for path in (runs / name / "record.json" for name in names) if _is_recorded(path))
+
+
+def _is_recorded(path: Path) -> bool:
+    """Whether a record was written: a run that was interrupted has a folder, and no record in it."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return path.parent.is_symlink() and not is_there(path.parent)
+    except NotADirectoryError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_record(history_dir: Path, record: RunRecord) -> Path:
@@ -118,36 +134,16 @@ def read_stored(path: Path) -> StoredRecord:
         data = read_bounded(path, MAX_RECORD_BYTES)
     except OSError as error:
         raise storage_error("read", path, error) from error
-    plain = _parse(path, data)
-    try:
-        record = record_from_plain(plain)
-    except (TypeError, ValueError, AttributeError, LookupError, RecursionError, OverflowError) as error:
-        _refuse_broken(path, str(error))
-    if not RUN_ID_PATTERN.fullmatch(record.run_id):
-        _refuse_broken(path, f"its run id {record.run_id[:40]!r} is not allowed")
-    return StoredRecord(path=path, plain=plain, record=record)
-
-
-def _parse(path: Path, data: bytes) -> Plain:
     try:
         plain = json.loads(data.decode("utf-8", errors="surrogatepass"))
-        flaw = next(_validator().iter_errors(plain), None)
-        is_canonical = flaw is not None or canonical_json(plain) + b"\n" == data
+        record = checked_record(plain)
+        is_canonical = canonical_json(plain) + b"\n" == data
     except (ValueError, RecursionError) as error:
         _refuse_broken(path, str(error))
-    if flaw is not None:
-        _refuse_broken(path, f"{flaw.json_path}: {flaw.message}")
     # The digest covers values only; this covers the bytes: repeated keys, spaces, another spelling.
     if not is_canonical:
         _refuse_broken(path, "its bytes are not in canonical form")
-    return plain
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(schema("record"))
+    return StoredRecord(path=path, plain=plain, record=record)
 
 
 def _refuse_other_content(path: Path, digest: str) -> None:

@@ -10,8 +10,10 @@ from typing import NoReturn
 from gatekit import __version__
 from gatekit.errors import ConfigError
 from gatekit.gate.decide import decide
+from gatekit.history.durable_files import is_there
 from gatekit.history.past import past_runs
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import history_command
 from gatekit.history.records_folder import StoredRecord, record_path
 from gatekit.history.remember import remember
 from gatekit.records.answers import Observation, count, statuses
@@ -78,11 +80,11 @@ def rescore(
     old = stored.record
     why = why_not(old)
     if why is not None:
-        _refuse(old, why)
+        _refuse(place, old, why)
     try:
         observations = tuple(map(reader.score, old.observations))
     except ValueError as error:
-        _refuse(old, str(error))
+        _refuse(place, old, str(error))
     new_id = rescored_id(old.run_id, reader)
     spec = replace(old.spec, protocol=replace(old.spec.protocol, extractor=reader.name))
     key = _comparability(old.comparability, reader)
@@ -106,7 +108,7 @@ def rescore(
 
 def is_rescored(place: Place, run_id: str, reader: Reader) -> bool:
     """Whether this run was scored anew by this extractor before."""
-    return record_path(place.dir, rescored_id(run_id, reader)).exists()
+    return is_there(record_path(place.dir, rescored_id(run_id, reader)))
 
 
 def _comparability(old: Comparability, reader: Reader) -> Comparability:
@@ -123,9 +125,9 @@ def _verdict(old: Verdict, new: Verdict) -> Verdict:
     return replace(new, outcome=old.outcome, reason_code=old.reason_code, reason=old.reason, hint=old.hint)
 
 
-def _refuse(record: RunRecord, why: str) -> NoReturn:
+def _refuse(place: Place, record: RunRecord, why: str) -> NoReturn:
     raise ConfigError.one(
         f"run {record.run_id} cannot be scored anew: {why}",
         reason="nothing-to-rescore",
-        hint="name a run whose answers were saved; see gatekit history list",
+        hint=f"name a run whose answers were saved; see `{history_command(place, 'list')}`",
     )

@@ -55,7 +55,7 @@ class RunRow:
 class SeriesRow(RunRow):
     """A record in brief with its answers: `right` is np.packbits of one bit a question, in asking order, 1 right.
 
-    None where only the total is known, or where a question was not asked.
+    None where only the total is known, where a question was not asked, and where the counts are not of the answers.
     """
 
     right: bytes | None
@@ -83,8 +83,8 @@ def run_row(record: RunRecord, record_digest: str, *, gate_section: Plain = None
     return NewRow(
         run_id=record.run_id,
         digest=record_digest,
-        previous=record.previous,
-        supersedes=record.supersedes,
+        previous=None if record.previous is None else storable(record.previous),
+        supersedes=None if record.supersedes is None else storable(record.supersedes),
         comparability_key=storable(record.comparability.key),
         gate=digest(gate),
         spec_name=storable(spec.name),
@@ -132,9 +132,10 @@ def packed(answers: Sequence[bool]) -> bytes:
 
 def _right(record: RunRecord) -> bytes | None:
     found = statuses(record.observations, record.dataset.question_ids)
-    if not found or None in found:
+    right = [status is Status.CORRECT for status in found]
+    if not found or None in found or (len(right), sum(right)) != (record.counts.n, record.counts.correct):
         return None
-    return packed([status is Status.CORRECT for status in found])
+    return packed(right)
 
 
 def _is_measured(record: RunRecord) -> bool:

@@ -8,6 +8,7 @@ leaves a file that is not sealed, never one that looks damaged. The file must ch
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gatekit.errors import InfraError
-from gatekit.history.durable_files import read_bounded, storage_error, sync_folder
+from gatekit.history.durable_files import is_there, open_regular, read_bounded, storage_error, sync_folder
 from gatekit.records.canonical import Plain, canonical_json, digest
 
 SEAL_SUFFIX = ".seal"
@@ -36,9 +37,10 @@ _MOST_OPEN = 32
 
 class SealState(StrEnum):
     """`intact`: as the last commit left it. `broken`: it is not. `doubted`: it was not before it was written
-    again. `damaged`: the seal itself is. `open`: nothing is known, because a writer never came to its end or no
-    seal was ever made."""
+    again. `damaged`: the seal itself is. `missing`: the seal was lost, because it is on the disk before the first
+    commit. `open`: nothing is known, because a writer never came to its end or nothing was committed yet."""
 
+    MISSING = "missing"
     INTACT = "intact"
     BROKEN = "broken"
     DOUBTED = "doubted"
@@ -84,7 +86,7 @@ def sealing(database: Path, *, limit_s: float = 60.0) -> Iterator[None]:
     InfraError before the commit when the seal cannot be written, or another process does not come to the end of its
     own for `limit_s`. After the commit nothing is raised, because it stands: the file is just not sealed then.
     """
-    has_changes = database.with_name(database.name + "-journal").exists()
+    has_changes = is_there(database.with_name(database.name + "-journal"))
     if not has_changes and _is_sealed(_read_or_none(database)):
         yield
         return
@@ -93,8 +95,9 @@ def sealing(database: Path, *, limit_s: float = 60.0) -> Iterator[None]:
         if not has_changes and _is_sealed(seal):
             yield
             return
-        doubt = _doubt(database, seal)
         try:
+            doubt = _doubt(database, seal)
+            _clean(database)
             _write(database, _Seal(content=None, doubt=doubt))
         except OSError as error:
             raise storage_error("write", seal_path(database), error) from error
@@ -110,7 +113,7 @@ def check(database: Path) -> Checked:
         try:
             seal = _read(database)
             if seal is None:
-                return Checked(state=SealState.OPEN, why="it has no seal yet")
+                return _unsealed(database)
             if seal.content is not None:
                 found = _content(database)
                 if _read(database) == seal:
@@ -162,6 +165,12 @@ def _has_locked(descriptor: int, folder: Path) -> bool:
 
 def _is_sealed(seal: _Seal | None) -> bool:
     return seal is not None and seal.content is not None
+
+
+def _unsealed(database: Path) -> Checked:
+    if database.stat().st_size == 0:
+        return Checked(state=SealState.OPEN, why="nothing was committed yet")
+    return Checked(state=SealState.MISSING, why="its seal is gone, so that only its rows could be checked")
 
 
 def _compared(seal: _Seal, sealed: _Content, found: _Content) -> Checked:
@@ -219,6 +228,7 @@ def _write(database: Path, seal: _Seal) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
             file.write(data)
             file.flush()
             os.fsync(descriptor)
@@ -227,6 +237,12 @@ def _write(database: Path, seal: _Seal) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def _clean(database: Path) -> None:
+    """Remove what writers that were killed left: whoever has the turn is the only one who writes a seal."""
+    for left in database.parent.glob(glob.escape(f".{seal_path(database).name}.") + "*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def _content(database: Path) -> _Content:
@@ -247,7 +263,7 @@ def _descriptor(database: Path) -> int:
     status = database.stat()
     key = (status.st_dev, status.st_ino)
     if key not in _open:
-        _open[key] = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
+        _open[key] = open_regular(database)
     _open.move_to_end(key)
     if len(_open) > _MOST_OPEN:
         os.close(_open.popitem(last=False)[1])

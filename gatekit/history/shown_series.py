@@ -10,9 +10,11 @@ from gatekit.history.changes import key_fields
 from gatekit.history.place import Place
 from gatekit.history.records_folder import record_path
 from gatekit.history.run_row import RunRow
-from gatekit.history.series_drift import series_drift
+from gatekit.history.series_drift import LockOf, series_drift
 from gatekit.history.stored_rule import read_rule
 from gatekit.records.act import Act, ActKind
+from gatekit.records.lock import Lock
+from gatekit.records.spec import Gate
 from gatekit.report.trend import Point, Restart, Series
 
 MOST_RUNS = 100_000
@@ -34,10 +36,15 @@ class Wish:
         return " and ".join(f"{name} {value}" for name, value in named if value is not None)
 
 
-def shown_series(place: Place, wish: Wish, *, limit: int) -> tuple[Series, ...]:
+def _no_lock(gate: Gate, spec_name: str) -> Lock | None:
+    return None
+
+
+def shown_series(place: Place, wish: Wish, *, limit: int, lock_of: LockOf = _no_lock) -> tuple[Series, ...]:
     """The series wished for, model by model, each model's in the order of their first runs.
 
-    Each holds its newest `limit` runs. Raises InfraError when the index cannot be read.
+    Each holds its newest `limit` runs; `lock_of` gives the lock of a gate that has one. Raises InfraError when the
+    index cannot be read.
     """
     from gatekit.history import index
 
@@ -49,7 +56,7 @@ def shown_series(place: Place, wish: Wish, *, limit: int) -> tuple[Series, ...]:
     acts = index.acts(place)
     replaced = frozenset(row.supersedes for row in rows if row.supersedes is not None)
     out = frozenset(quarantined_runs(acts))
-    drifts = series_drift(place, {key: found[-1].spec_name for key, found in by_key.items() if key in wanted})
+    drifts = series_drift(place, {key: found[-1].spec_name for key, found in by_key.items() if key in wanted}, lock_of)
     shown: list[Series] = []
     for model in dict.fromkeys(by_key[key][0].model for key in by_key if key in wanted):
         fields = {one.key: key_fields(one.fields) for one in index.other_keys(place, model=model, key="")}

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -20,13 +20,24 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from gatekit.errors import InfraError
-from gatekit.history.durable_files import disk_full, make_folder, storage_error, sync_folder
+from gatekit.history.durable_files import (
+    disk_full,
+    is_there,
+    make_folder,
+    open_regular,
+    require_regular,
+    storage_error,
+    sync_folder,
+)
 from gatekit.history.place import INDEX_FILE, Place
 from gatekit.history.rebuild_hint import rebuild_hint
 from gatekit.history.seal import sealing
 from gatekit.history.tables import INDEX_VERSION
 
 APPLICATION_ID = int.from_bytes(b"gate", "big")
+_OPENED = ("", "-journal", "-wal", "-shm")
+# Bytes that are no UTF-8 reach the checks of `stored_rows`, which name the row; SQLite's driver would not.
+_text = partial(str, encoding="utf-8", errors="surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +50,26 @@ class SqliteFile:
     @property
     def path(self) -> Path:
         """The file."""
-        return self.place.dir / INDEX_FILE
+        return self.place.file
 
     def exists(self) -> bool:
         """Whether there is anything to read; an empty file is an empty database."""
-        return self.path.exists()
+        return is_there(self.path)
 
     def make(self) -> None:
         """Make the file (0600) if it is missing: SQLite itself would make it 0644."""
         try:
             make_folder(self.path.parent)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.close(open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise storage_error("make", self.path, error) from error
-        os.fchmod(descriptor, 0o600)
-        os.close(descriptor)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
         """One transaction, committed at the end. Raises InfraError for whatever the file or its lock is up to."""
+        self._refuse_special_files()
         try:
             with _engine(self).connect() as connection:
                 connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -104,9 +114,8 @@ class SqliteFile:
         temporary = target.with_name(f".{target.name}.tmp")
         try:
             temporary.unlink(missing_ok=True)
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = open_regular(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             with os.fdopen(descriptor, "rb") as file:
-                os.fchmod(descriptor, 0o600)
                 with closing(self.connect()) as source, closing(sqlite3.connect(temporary)) as copy:
                     source.backup(copy)
                 os.fsync(file.fileno())
@@ -121,10 +130,22 @@ class SqliteFile:
         # mode=rw: never make a file here. isolation_level=None: our own BEGIN alone starts a transaction.
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, timeout=self.limit_s, isolation_level=None)
+        connection.text_factory = _text
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA recursive_triggers = ON")  # a REPLACE fires the trigger that refuses a DELETE
         connection.execute("PRAGMA cache_spill = OFF")  # nothing reaches the file before the commit: see seal
         return connection
+
+    def _refuse_special_files(self) -> None:
+        """SQLite would wait at a pipe, and read a device, for ever."""
+        for suffix in _OPENED:
+            path = self.path.with_name(self.path.name + suffix)
+            try:
+                require_regular(path, path.stat())
+            except OSError as error:
+                if suffix and isinstance(error, FileNotFoundError):
+                    continue
+                raise storage_error("use", path, error) from error
 
     def _commit(self, connection: sa.Connection, *, write: bool) -> None:
         if not write:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 
+from gatekit.history.durable_files import open_regular
 from gatekit.records.canonical import Plain, from_plain
 from gatekit.records.verdict import Rule
 
@@ -42,10 +42,6 @@ def _rule(plain: Plain) -> Rule | None:
 
 
 def _tail(path: Path) -> bytes:
-    # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return b""
-        file.seek(max(0, status.st_size - _TAIL_BYTES))
+    with os.fdopen(open_regular(path), "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
         return file.read(_TAIL_BYTES)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import sqlalchemy as sa
 from sqlalchemy.sql import quoted_name
-
-from gatekit.history.run_row import RunRow, SeriesRow
 
 INDEX_VERSION = 2
 """SQLite keeps it as user_version, PostgreSQL as the revision in the table `gatekit_version`."""
@@ -89,6 +85,3 @@ acts = sa.Table(
     sa.Column("made_at", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
-
-ROW_COLUMNS = tuple(runs.c[field.name] for field in fields(RunRow))
-SERIES_COLUMNS = tuple(runs.c[field.name] for field in fields(SeriesRow))

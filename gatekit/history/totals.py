@@ -12,13 +12,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.history.foreign_lines import foreign_lines
 from gatekit.history.records_folder import RUN_ID_PATTERN
+from gatekit.records.moment import utc
 
 MAX_TOTALS_BYTES = 64 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
@@ -33,7 +33,6 @@ _SHOWN_CHARACTERS = 40
 _OTHER_SEPARATORS = (";", "\t", "|")
 _COUNT = re.compile(r"\d{1,7}", re.ASCII)
 _SHARE = re.compile(r"(?:\d{1,3}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,2})?", re.ASCII)
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 # Of a double that was written in full, the last digit is not its own.
 _FLOAT_ERROR = Decimal("1e-12")
 
@@ -268,15 +267,10 @@ def _count(name: str, text: str) -> int:
 
 
 def _utc(text: str) -> str:
-    refused = _Refused(f"finished_at is {_shown(text)}, not a date like 2026-11-30T03:15:00Z")
-    if not _MOMENT.fullmatch(text):
-        raise refused
-    try:
-        moment = datetime.fromisoformat(text)
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise refused from None
-    return moment.isoformat().replace("+00:00", "Z")
+    moment = utc(text)
+    if moment is None:
+        raise _Refused(f"finished_at is {_shown(text)}, not a date like 2026-11-30T03:15:00Z")
+    return moment
 
 
 def _run_id(text: str | None) -> str | None:

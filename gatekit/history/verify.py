@@ -11,6 +11,7 @@ from gatekit.history.acts import StoredAct, act_paths, read_act
 from gatekit.history.findings import Finding, Findings
 from gatekit.history.place import Place
 from gatekit.history.predecessors import Chains, Link, check_predecessors, has_predecessors
+from gatekit.history.record_form import record_contradiction
 from gatekit.history.records_folder import StoredRecord, read_stored, record_paths
 from gatekit.history.run_row import NewRow, run_row
 from gatekit.records.canonical import digest
@@ -34,7 +35,7 @@ def verify(place: Place) -> Verified:
     What cannot be read is a finding, not an error. Nothing is written, but for an older index that is brought up
     to date as by any command. Others may write meanwhile: what they add is looked at or not, and is no damage.
     """
-    from gatekit.history.index_check import Kept, check_file, check_index, snapshot
+    from gatekit.history.index_check import Kept, check_file, check_index, check_order, snapshot
 
     findings = Findings(place=place)
     found = None
@@ -47,7 +48,9 @@ def verify(place: Place) -> Verified:
     series = {} if found is None else dict(found.series)
     with _adding(findings):
         if found is not None:
-            check_index(findings, found, Kept(rows=rows, acts=acts, broken=broken))
+            kept = Kept(rows=rows, acts=acts, broken=broken)
+            check_index(findings, found, kept)
+            check_order(findings, found, kept)
         if not has_predecessors(links, series):  # one may have been added after the first look
             series |= snapshot(place).series
     if place.url is None:
@@ -88,10 +91,20 @@ def _records(findings: Findings, broken: set[str]) -> dict[str, NewRow]:
             what, hint = f"{path} {why}", "restore the folder from a copy, or move it out of runs/"
             findings.add(path, what, reason="record-broken", hint=hint)
         else:
+            _add_contradiction(findings, stored)
             found[stored.record.run_id] = run_row(
                 stored.record, stored.digest, gate_section=stored.plain["spec"]["gate"]
             )
     return found
+
+
+def _add_contradiction(findings: Findings, stored: StoredRecord) -> None:
+    """Every bit may be what was written, and what was written not be true."""
+    why = record_contradiction(stored.record)
+    if why is not None:
+        run_id = stored.record.run_id
+        hint = f"look where it came from; `gatekit history quarantine {run_id} --reason TEXT` sets it aside"
+        findings.add(f"run {run_id}", f"contradicts itself: {why}", reason="record-contradicts-itself", hint=hint)
 
 
 def _misplaced(stored: StoredRecord) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -43,43 +43,176 @@ def to_plain(value: object) -> Plain:
     return value
 
 
-def from_plain(cls: type[T], data: Plain) -> T:
-    """The dataclass `cls` built from plain data that a JSON Schema has already accepted.
+class Misfit(TypeError):  # noqa: N818 - what a value is, not an accident
+    """A value of another type than its field; says where it stands."""
 
-    Raises TypeError on a missing or unknown field and ValueError on a broken invariant.
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.path)}: {self.what}" if self.path else self.what
+
+    def inside(self, step: object) -> Misfit:
+        """The same, seen from one level further out."""
+        self.path = (str(step)[:_STEP_CHARACTERS], *self.path)
+        return self
+
+
+def from_plain(cls: type[T], data: Plain) -> T:
+    """The dataclass `cls` built from plain data. A float may be written as an integer; nothing else is converted.
+
+    Raises TypeError on a missing or unknown field and (Misfit, naming the path) on a value of another type than its
+    field's, and ValueError on a broken invariant.
     """
-    hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable; typeshed's TypeVar form is not
-    unknown = sorted(set(data) - set(hints))
-    if unknown:
-        raise TypeError(f"{cls.__name__} has no field {unknown[0]!r}")
-    return cls(**{name: _build(hints[name], value) for name, value in data.items()})
+    built: T = _builder(cls)(data)  # type: ignore[arg-type]  # a class is hashable; typeshed's TypeVar form is not
+    return built
+
+
+_Build = Callable[[Plain], Any]
+_STEP_CHARACTERS = 80
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
-
-
-def _build(hint: Any, value: Plain) -> Any:
+def _builder(hint: Any) -> _Build:
+    """What makes a value of this type, made once a type: a record has ten thousands of values."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return None if value is None else _build(next(a for a in args if a is not type(None)), value)
+        return _or_none(next(one for one in args if one is not type(None)))
     if origin is tuple:
-        if len(args) == 2 and args[1] is Ellipsis:
-            return tuple(_build(args[0], item) for item in value)
-        return tuple(_build(arg, item) for arg, item in zip(args, value, strict=True))
+        return _of_list(_builder(args[0])) if args[1:] == (Ellipsis,) else _of_items(tuple(map(_builder, args)))
     if origin is not None and issubclass(origin, Mapping):
-        return {key: _build(args[1], item) for key, item in value.items()}
-    if isinstance(hint, type):
-        return _build_leaf(hint, value)
-    return value
-
-
-def _build_leaf(hint: type, value: Plain) -> Any:
+        return _of_mapping(_builder(args[1]))
+    if hint is Any or not isinstance(hint, type):
+        return lambda value: value
     if is_dataclass(hint):
-        return from_plain(hint, value)
-    if issubclass(hint, Enum):
-        return hint(value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return _of_fields(hint)
+    return _of_enum(hint) if issubclass(hint, Enum) else _of_leaf(hint)
+
+
+def _or_none(hint: Any) -> _Build:
+    inner = _builder(hint)
+    if hint not in _WORDS:
+        return lambda value: None if value is None else inner(value)
+    return lambda value: value if value is None or type(value) is hint else inner(value)  # most values end here
+
+
+def _of_leaf(hint: type) -> _Build:
+    if hint is float:
+        return _number
+    word = _WORDS.get(hint, hint.__name__)
+
+    def leaf(value: Plain) -> Any:
+        if type(value) is hint or (hint is not int and isinstance(value, hint)):
+            return value
+        raise Misfit(f"expected {word}, got {_kind(value)}")
+
+    return leaf
+
+
+def _number(value: Plain) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        raise Misfit(f"expected {_WORDS[float]}, got {_kind(value)}")
+    try:
         return float(value)
-    return value
+    except OverflowError:
+        raise Misfit("the number is too large") from None
+
+
+def _of_enum(hint: type[Enum]) -> _Build:
+    known = {member.value: member for member in hint}
+
+    def choice(value: Plain) -> Enum:
+        found = known.get(value) if isinstance(value, str) else None
+        if found is None:
+            raise Misfit(f"expected one of {', '.join(map(str, known))}, got {_kind(value)}")
+        return found
+
+    return choice
+
+
+def _of_list(inner: _Build) -> _Build:
+    def build(value: Plain) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise Misfit(f"expected a list, got {_kind(value)}")
+        try:
+            return tuple([inner(item) for item in value])
+        except Misfit:
+            _say_which(inner, value)
+            raise
+
+    return build
+
+
+def _say_which(inner: _Build, items: Iterable[Plain]) -> None:
+    for number, item in enumerate(items):
+        try:
+            inner(item)
+        except Misfit as misfit:
+            raise misfit.inside(number) from None
+
+
+def _of_items(inner: tuple[_Build, ...]) -> _Build:
+    def build(value: Plain) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)) or len(value) != len(inner):
+            raise Misfit(f"expected a list of {len(inner)}, got {_kind(value)}")
+        return tuple(one(item) for one, item in zip(inner, value, strict=True))
+
+    return build
+
+
+def _of_mapping(inner: _Build) -> _Build:
+    def build(value: Plain) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise Misfit(f"expected a mapping, got {_kind(value)}")
+        found: dict[str, Any] = {}
+        for key, item in value.items():
+            try:
+                found[key] = inner(item)
+            except Misfit as misfit:
+                raise misfit.inside(key) from None
+        return found
+
+    return build
+
+
+def _of_fields(cls: type) -> _Build:
+    builders = {name: _builder(hint) for name, hint in get_type_hints(cls).items()}
+
+    def build(value: Plain) -> Any:
+        if type(value) is not dict and not isinstance(value, Mapping):
+            raise Misfit(f"expected a mapping, got {_kind(value)}")
+        try:
+            found = {name: builders[name](item) for name, item in value.items()}
+        except (Misfit, KeyError):
+            _say_where(cls, builders, value)
+            raise
+        return cls(**found)
+
+    return build
+
+
+def _say_where(cls: type, builders: Mapping[str, _Build], value: Mapping[str, Plain]) -> None:
+    """Raise for the first field that is unknown or does not fit. Apart, because a try in each field costs time."""
+    for name, item in value.items():
+        if name not in builders:
+            raise TypeError(f"{cls.__name__} has no field {str(name)[:_STEP_CHARACTERS]!r}")
+        try:
+            builders[name](item)
+        except Misfit as misfit:
+            raise misfit.inside(name) from None
+
+
+def _kind(value: Plain) -> str:
+    """What a value is, never the value itself: it may be a secret."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return "a mapping" if isinstance(value, Mapping) else _WORDS.get(type(value), type(value).__name__)

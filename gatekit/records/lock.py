@@ -30,7 +30,8 @@ class Lock:
     as mean + sd T, T on df degrees of freedom (None: normal). `key` and `fields` are the comparability key that
     it holds for; `used` the runs it rests on, oldest first, `excluded` how many others were left out, by
     reason; `inputs` the digest of everything that it follows from. `looser_because` is the reason that was given
-    when it became easier to pass than the one before.
+    when it became easier to pass than the one before. `hw` is the name of the hardware, which the name of the spec
+    holds too, None in a lock of an older gatekit.
     """
 
     format: int = LOCK_FORMAT
@@ -56,3 +57,4 @@ class Lock:
     inputs: str
     gatekit_version: str
     looser_because: str | None = None
+    hw: str | None = None

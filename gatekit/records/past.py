@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from gatekit.records.lock import Lock
 from gatekit.records.run import Comparability
 
+QUARANTINED, SUPERSEDED = "quarantined", "superseded"
+"""Why a run is left out that counted once: it was decided afterwards."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
@@ -39,7 +42,8 @@ class Past:
 
     `changes` names what distinguishes the runs under other keys from this one, newest first, in sentences such as
     `protocol.api: completions -> chat on 2026-09-01; 41 earlier runs are not comparable`. `key` is the
-    comparability key of the run to be judged, `lock` the locked threshold of its spec where there is one.
+    comparability key of the run to be judged, `lock` the locked threshold of its spec where there is one. `left_out`
+    says of every run under the key that is not among `runs` why, by its id.
     """
 
     runs: tuple[PastRun, ...] = ()
@@ -47,3 +51,4 @@ class Past:
     changes: tuple[str, ...] = ()
     key: Comparability | None = None
     lock: Lock | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)

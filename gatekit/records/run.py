@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from gatekit.records.answers import Counts, Observation, count
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
@@ -11,6 +11,12 @@ from gatekit.records.spec import Spec
 from gatekit.records.verdict import Verdict
 
 RECORD_FORMAT = 1
+
+_LATER: Mapping[str, tuple[str, ...]] = {
+    "model": ("tags", "shipped", "sha256"),
+    "engine": ("packaged", "install", "version_key", "info_path", "info_keys"),
+}
+"""Keys of a spec that records of this format were once written without; each has a default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +83,28 @@ def contradiction(record: RunRecord) -> str | None:
     planned = len(record.dataset.question_ids)
     if record.counts.n != planned:
         return f"it counts {record.counts.n} questions and names {planned}"
+    asked = set(record.dataset.question_ids)
+    if len(asked) < planned:
+        return "it names a question twice"
+    answered = {seen.question_id for seen in record.observations}
+    if len(answered) < len(record.observations) or not answered <= asked:
+        return "it answers a question twice, or one that was not asked"
     if record.observations and count(record.observations, planned=planned) != record.counts:
         return "its counts are not those of its answers"
     return None
 
 
 def record_to_plain(record: RunRecord) -> Plain:
-    """The record as plain data, with `digest` (sha256 of the canonical JSON of all the rest) added."""
+    """The record as plain data, with `digest` (sha256 of the canonical JSON of all the rest) added.
+
+    Keys that the spec got later are left out where they say nothing: records from before them keep their digests.
+    """
     plain = to_plain(record)
+    for section, names in _LATER.items():
+        defaults = {field.name: field.default for field in fields(getattr(record.spec, section))}
+        for name in names:
+            if getattr(getattr(record.spec, section), name) == defaults[name]:
+                del plain["spec"][section][name]
     plain["digest"] = digest(plain)
     return plain
 

@@ -1,28 +1,91 @@
-"""What is never written down: passwords in URLs."""
+"""What is never written down: of the URL of a database, only what is known to be harmless is shown."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gatekit.records.spec import Spec
 
-# The password ends at the last @ of the authority: one that contains @, / or ? unescaped is masked whole too.
-_PASSWORD = re.compile(r"(?P<head>^[a-z0-9+.-]+://[^:@/]*:)(?P<secret>.*)(?=@)", re.IGNORECASE | re.DOTALL)
-_PARAMETER = re.compile(r"(?P<head>[?&](?:password|sslpassword|passfile)=)[^&#]*", re.IGNORECASE)
+MASK = "***"
+
+# Nothing here may hold a percent sign: a password hides behind u%3Apassword@host too.
+_USER = r"[A-Za-z0-9_.-]{1,63}"
+_HOST = r"(?:[A-Za-z0-9_.-]{0,253}|\[[0-9A-Fa-f:.]{2,45}\])"
+_PORT = r"(?::[0-9]{0,5})?"
+_URL = re.compile(
+    rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{{0,30}}://)"
+    rf"(?:(?P<user>{_USER})?(?P<password>:.*)?@)?"
+    rf"(?P<place>{_HOST}{_PORT}(?:,{_HOST}{_PORT})*(?:/[A-Za-z0-9_./-]*)?)",
+    re.DOTALL,
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://")
+_PLAIN = re.compile(r"[A-Za-z0-9_.,/-]{0,255}|[0-9A-Fa-f:.,]{0,255}")
+_SEARCH_PATH = re.compile(r"-c(?: |%20|\+)?search_path(?:=|%3D)[A-Za-z0-9_,]{1,255}", re.IGNORECASE)
+_HARMLESS = frozenset(
+    {"host", "hostaddr", "port", "dbname", "user", "sslmode", "gssencmode", "channel_binding", "connect_timeout"}
+    | {"application_name", "client_encoding", "target_session_attrs", "load_balance_hosts", "tcp_user_timeout"}
+    | {"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"}
+)
+_SECRET = frozenset({"password", "sslpassword", "passfile", "sslkey", "oauth_client_secret", "scram_client_key"})
+_LIKE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S*|[^\s'\"]*:\S*@\S*")
+_LIKE_PARAMETER = re.compile(r"(?P<name>[\w%-]*(?:pass|secret|key|token)[\w%-]*=)\S+", re.IGNORECASE)
 
 
 def masked_url(url: str) -> str:
-    """The URL with `***` in place of every password.
+    """The URL with `***` in place of everything that is not known to be harmless, or `***` for what is no URL.
+
+    Shown are scheme, user, host, port, database and parameters such as `sslmode`.
 
     >>> masked_url("postgresql://ci:p@ss@db/gates?sslmode=require&password=x")
     'postgresql://ci:***@db/gates?sslmode=require&password=***'
+    >>> masked_url("host=db password=x"), masked_url("postgresql://ci:x"), masked_url("postgresql://ci%3Ax@db/gates")
+    ('***', 'postgresql://***', 'postgresql://***')
     """
-    return _PARAMETER.sub(r"\g<head>***", _PASSWORD.sub(r"\g<head>***", url))
+    address, mark, query = url.partition("?")
+    found = _URL.fullmatch(address)
+    if found is None or "@" in query:  # a password with a question mark, or who knows what
+        scheme = _SCHEME.match(url)
+        return f"{scheme.group()}{MASK}" if scheme else MASK
+    user, password = found["user"] or "", "" if found["password"] is None else f":{MASK}"
+    at = "@" if user or password else ""
+    parameters = mark + "&".join(map(_masked_parameter, query.split("&"))) if query else mark
+    return f"{found['scheme']}{user}{password}{at}{found['place']}{parameters}"
+
+
+def masked_text(text: str) -> str:
+    """A text with whatever in it looks like a URL, or like a parameter that holds a secret, masked."""
+    text = _LIKE_PARAMETER.sub(rf"\g<name>{MASK}", text)
+    return _LIKE_URL.sub(lambda found: masked_url(found.group()), text)
+
+
+def hidden_values(parameters: Mapping[str, object]) -> tuple[str, ...]:
+    """Those values of connection parameters that are not known to be harmless, the longest first."""
+    texts = {str(value): _is_shown(name, str(value)) for name, value in parameters.items() if value}
+    return tuple(sorted((text for text, is_shown in texts.items() if not is_shown), key=len, reverse=True))
 
 
 def without_secrets(spec: Spec) -> Spec:
     """The spec as it may be stored and shown."""
-    if spec.history.url is None:
-        return spec
-    return replace(spec, history=replace(spec.history, url=masked_url(spec.history.url)))
+    history, engine = spec.history, spec.engine
+    if history.url is not None:
+        history = replace(history, url=masked_url(history.url))
+    if engine.base_url is not None and set("@?#").intersection(engine.base_url):
+        engine = replace(engine, base_url=masked_url(engine.base_url))
+    return replace(spec, history=history, engine=engine)
+
+
+def _masked_parameter(text: str) -> str:
+    name, sign, value = text.partition("=")
+    if sign and _is_shown(name, value):
+        return text
+    return f"{name}={MASK}" if sign and name in _SECRET else MASK
+
+
+def _is_shown(name: str, value: str) -> bool:
+    if name == "options":
+        return _SEARCH_PATH.fullmatch(value) is not None
+    if name == "port":
+        return value.replace(",", "").isdecimal()
+    return name in _HARMLESS and _PLAIN.fullmatch(value) is not None

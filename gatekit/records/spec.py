@@ -71,9 +71,12 @@ class Model:
     revision: str | None = None
     unpinned: str | None = None
     quantization: str | None = None
+    tags: tuple[str, ...] = ()
     trust_remote_code: bool = False
     allow_remote_code: bool = False
     path_env: str | None = None
+    shipped: str | None = None
+    sha256: str | None = None
     architectures: tuple[str, ...] | None = None
     server_args: Mapping[str, tuple[str, ...]]
     server_env: Mapping[str, Mapping[str, str]]
@@ -124,8 +127,8 @@ class Faults:
 class Engine:
     """The server: how it starts or where it listens, and its common knobs by their neutral names.
 
-    `command` and `flags` belong to kind launch, `base_url` and `expected_model` to attach, `accuracy` to
-    `faults` to sim, `answers` and `variant` to replay.
+    `command`, `packaged`, `install` and `flags` belong to kind launch, `base_url` and `expected_model` to attach,
+    `accuracy` to `faults` to sim, `answers` and `variant` to replay.
     """
 
     name: str
@@ -140,10 +143,15 @@ class Engine:
     args: tuple[str, ...] = ()
     env: Mapping[str, str]
     command: tuple[str, ...] | None = None
+    packaged: str | None = None
+    install: str | None = None
     flags: Mapping[str, str] | None = None
     startup_timeout_s: float = 1200.0
     health_path: str | None = None
     version_path: str | None = None
+    version_key: str = "version"
+    info_path: str | None = None
+    info_keys: tuple[str, ...] = ()
     base_url: str | None = None
     expected_model: str | None = None
     api_key_env: str | None = None

@@ -242,9 +242,9 @@ def _unpaired(before: RunRecord, after: RunRecord, common: int) -> str:
 
 
 def _asked_for(run: RunRecord) -> Mapping[str, Plain]:
-    """By dotted names, what is not set left out: in a spec, null and absent are the same."""
+    """By dotted names, what is not set left out: in a spec, null and absent are the same. Tags ask for nothing."""
     found = _flat("", to_plain(without_secrets(run.spec)))
-    return {name: value for name, value in found if value is not None}
+    return {name: value for name, value in found if value is not None and name != "model.tags"}
 
 
 def _served(run: RunRecord) -> Mapping[str, Plain]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import wrap
 
 from gatekit.gate.derivation import Derivation
 from gatekit.gate.sensitivity import Change, Sensitivity
@@ -11,9 +10,8 @@ from gatekit.gate.wording import accuracy
 from gatekit.records.run import RunRecord
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.report.escape import escape_terminal
+from gatekit.report.fact_lines import fact_lines
 
-_LABEL_WIDTH = 13
-_WIDTH = 110
 _TEXT_CHARACTERS = 600
 _ALL_RIGHT = " at questions that all earlier runs got right"
 _MOST_RIGHT = ", where most earlier runs were right,"
@@ -33,22 +31,8 @@ def derivation_text(record: RunRecord, derivation: Derivation) -> str:
         facts += _changes(derivation.sensitivity, is_stopped=record.counts.unasked > 0, by_p_value=by_p_value)
     facts += [("note", note) for note in (verdict.rule.notes if verdict.rule else ())]
     for label, text in facts:
-        lines += _wrapped(label, text)
+        lines += fact_lines(label, text, most_characters=_TEXT_CHARACTERS)
     return "\n".join(lines) + "\n"
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    """One fact, its further lines under its first word; what has no spaces (an id) is never broken."""
-    first = f"  {_safe(label):<{_LABEL_WIDTH}}"
-    indent = " " * (_LABEL_WIDTH + 2)
-    return wrap(
-        _safe(text),
-        _WIDTH,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
 
 
 def _safe(text: str) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
-from gatekit.gate.reasons import listed
-from gatekit.gate.wording import p_value, percent, points
+from gatekit.gate.wording import listed, p_value, percent, points
 from gatekit.records.answers import Counts, Observation
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Budget, Gate, Method
 from gatekit.records.verdict import Churn, Rule, Verdict
 from gatekit.report.escape import escape_terminal
+from gatekit.report.fact_lines import fact_lines
 
-_LABEL_WIDTH = 13
-_WIDTH = 110
 _CELL_CHARACTERS = 300
 _EXAMPLES = 5
 _KEY_CHARACTERS = 19
@@ -31,24 +28,10 @@ def explain(record: RunRecord, *, comparable_runs: int | None = None, stored_at:
     verdict = record.verdict
     lines = [f"{verdict.outcome.value}  {_safe(record.spec.name)}: {_safe(verdict.reason)}", ""]
     for label, text in _facts(record, comparable_runs):
-        lines += _wrapped(label, text)
+        lines += fact_lines(label, text, most_characters=_CELL_CHARACTERS)
     if stored_at is not None:
-        lines += _wrapped("record", stored_at)
+        lines += fact_lines("record", stored_at, most_characters=_CELL_CHARACTERS)
     return "\n".join(lines) + "\n"
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    """One fact, its further lines under its first word; what has no spaces (a path, an id) is never broken."""
-    indent = " " * (_LABEL_WIDTH + 2)
-    first = f"  {label:<{_LABEL_WIDTH}}"
-    return textwrap.wrap(
-        _safe(text),
-        _WIDTH,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
 
 
 def _safe(text: str) -> str:

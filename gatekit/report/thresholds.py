@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gatekit.gate.wording import percent, points
+from gatekit.gate.wording import listed, percent, points
 from gatekit.records.canonical import to_plain
 from gatekit.records.lock import Lock, Prior
 from gatekit.report.escape import code_block, code_span, escape_terminal
+from gatekit.report.fact_lines import fact_lines
 
 _WIDTH = 120
 _LABEL_WIDTH = 14
@@ -81,7 +81,9 @@ def threshold_text(found: Threshold) -> str:
     """One series: what its history says, and how that differs from the lock in place."""
     lines = [_safe(f"{found.spec}: {headline(found)}")]
     for label, text in _facts(found):
-        lines += _wrapped(label, text)
+        lines += fact_lines(
+            label, text, most_characters=_TEXT_CHARACTERS, label_width=_LABEL_WIDTH, width=_WIDTH, breaks_words=True
+        )
     lines += [f"  {escape_terminal(line, _WIDTH - 2)}" for line in diff(found)]
     return "\n".join(lines) + "\n"
 
@@ -159,7 +161,7 @@ def summary_line(outcomes: Mapping[str, int]) -> str:
     >>> summary_line({"too-short": 1, "current": 3})
     '4 series: 3 current, 1 too-short'
     """
-    return f"{sum(outcomes.values())} series: {_ranked(outcomes)}"
+    return f"{sum(outcomes.values())} series: {listed(outcomes)}"
 
 
 def _facts(found: Threshold) -> Iterator[Line]:
@@ -173,7 +175,7 @@ def _facts(found: Threshold) -> Iterator[Line]:
         yield "prior", _prior(lock.prior)
         yield "runs", _used(lock.used)
     if found.excluded:
-        yield "left out", _ranked(found.excluded)
+        yield "left out", listed(found.excluded)
     for change in found.changes:
         yield "other series", change
     yield "key", found.key
@@ -240,23 +242,6 @@ def _used(used: Sequence[str]) -> str:
     return f"{len(used)} used, each of another build: {used[0]} to {used[-1]}"
 
 
-def _ranked(numbers: Mapping[str, int]) -> str:
-    ranked = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{number} {why}" for why, number in ranked)
-
-
-def _wrapped(label: str, text: str) -> list[str]:
-    indent = " " * (_LABEL_WIDTH + 2)
-    first = f"  {label:<{_LABEL_WIDTH}}"
-    return textwrap.wrap(
-        _safe(text),
-        _WIDTH,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-    ) or [first.rstrip()]
-
-
 def _safe(text: str) -> str:
     return escape_terminal(text, _TEXT_CHARACTERS)
 
@@ -283,5 +268,5 @@ def _details(found: Threshold) -> list[str]:
         return []
     lines = ["", f"**{code_span(found.spec, _CELL_CHARACTERS)}** {code_span(headline(found), _TEXT_CHARACTERS)}", ""]
     if found.excluded:
-        facts = [f"- left out: {code_span(_ranked(found.excluded), _TEXT_CHARACTERS)}", *facts]
+        facts = [f"- left out: {code_span(listed(found.excluded), _TEXT_CHARACTERS)}", *facts]
     return [*lines, *facts, *(["", *code_block(changed, "diff")] if changed else [])]

@@ -12,7 +12,8 @@ from gatekit.errors import InfraError
 from gatekit.gate.decide import decide, sequential_test
 from gatekit.gate.settled import settler
 from gatekit.history.past import past_runs
-from gatekit.history.remember import remember
+from gatekit.history.place import connected, place_of
+from gatekit.history.remember import KeptError, remember
 from gatekit.records.answers import count, statuses
 from gatekit.records.lock import Lock
 from gatekit.records.past import Past
@@ -42,7 +43,8 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run that came to a verdict. `path` is None when its record could not be stored: `storage_failure`."""
+    """A run that came to a verdict. `path` is None when its record could not be stored; `storage_failure` says why,
+    or, where there is a path, why it is not in the index."""
 
     record: RunRecord
     path: Path | None
@@ -57,8 +59,9 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None 
     verdict.
     """
     around.progress.phase("checking machine, history and dataset")
-    plan = make_plan(spec, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
-    past = replace(past_runs(plan.place, spec, plan.comparability, exclude_run_id=run_id), lock=lock)
+    with connected(place_of(spec.history, around.environ)) as place:
+        plan = make_plan(spec, place=place, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
+        past = replace(past_runs(place, spec, plan.comparability, exclude_run_id=run_id), lock=lock)
     started_at = _utc(around.now())
     stopping = _stopping(plan, past)
     measured = measure(plan, environ=around.environ, progress=around.progress, stopping=stopping)
@@ -80,6 +83,8 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None 
     try:
         path, stored = remember(plan.place, record)
         return Finished(record=stored, path=path)
+    except KeptError as error:
+        return Finished(record=error.record, path=error.path, storage_failure=error)
     except InfraError as error:
         return Finished(record=record, path=None, storage_failure=error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from gatekit.errors import InfraError
+from gatekit.history.durable_files import open_regular, storage_error
 from gatekit.records.answers import Observation
 from gatekit.records.canonical import canonical_json, to_plain
 
@@ -21,13 +23,17 @@ class Journal:
         self._file = -1
 
     def __enter__(self) -> Self:
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._file = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise storage_error("make", self.path, error) from error
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._file)
+        with contextlib.suppress(OSError):  # what a late write lost is in the record
+            os.close(self._file)
 
     def append(self, observation: Observation) -> None:
         """Write one observation. Raises InfraError when the disk does not take it."""

@@ -212,5 +212,5 @@ def _served(plan: Plan, endpoint: Endpoint, identity: Identity | None) -> Served
         model=endpoint.served_model,
         base_url=endpoint.base_url,
         simulated=endpoint.simulated,
-        details=endpoint.details,
+        details={**identity.info, **endpoint.details},
     )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from gatekit.engine.serve import check as check_engine
 from gatekit.errors import ConfigError
-from gatekit.history.place import Place, place_of
+from gatekit.history.durable_files import is_there
+from gatekit.history.place import Place
 from gatekit.history.records_folder import create_run_dir, record_path
 from gatekit.history.remember import check_ready
 from gatekit.records.answers import Prompt
@@ -35,13 +36,12 @@ class Plan:
     extractor: Extractor
 
 
-def make_plan(spec: Spec, *, run_id: str, cache_dir: Path, environ: Mapping[str, str]) -> Plan:
-    """The plan of a run, its folder made.
+def make_plan(spec: Spec, *, place: Place, run_id: str, cache_dir: Path, environ: Mapping[str, str]) -> Plan:
+    """The plan of a run, its folder in the history at `place` made.
 
     Raises ConfigError for wrong input, InfraError for a machine, history or dataset that cannot be used.
     """
     check_engine(spec, environ)
-    place = place_of(spec.history, environ)
     _refuse_taken(place.dir, run_id)
     warnings = check_ready(place)
     asked = asked_by_run(spec, cache_dir=cache_dir)
@@ -60,6 +60,6 @@ def make_plan(spec: Spec, *, run_id: str, cache_dir: Path, environ: Mapping[str,
 
 def _refuse_taken(history_dir: Path, run_id: str) -> None:
     folder = record_path(history_dir, run_id).parent
-    if folder.exists():
+    if is_there(folder):
         what = f"run id {run_id!r} is taken: {folder} exists"
         raise ConfigError.one(what, reason="run-id-taken", hint="choose another --run-id, or leave it out")

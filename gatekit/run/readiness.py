@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gatekit.engine.serve import Endpoint
 from gatekit.errors import InfraError
@@ -15,6 +15,7 @@ from gatekit.report.escape import escape_terminal
 from gatekit.run.client import Client, Refusal, Reply
 from gatekit.run.hints import hint
 from gatekit.run.requests import bodies
+from gatekit.run.server_info import described
 from gatekit.run.server_process import log_tail
 
 MODELS_PATH = "/v1/models"
@@ -38,10 +39,14 @@ _HOPELESS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who answers: the model names it lists (None where it lists none) and its version."""
+    """Who answers: the model names it lists (None where it lists none), its version, and what else it says of itself.
+
+    `info` is asked for once, before the run.
+    """
 
     models: tuple[str, ...] | None
     version: str | None
+    info: Mapping[str, str] = field(default_factory=dict)
 
 
 class Readiness:
@@ -100,7 +105,7 @@ class Readiness:
             served = ", ".join(escape_terminal(name, limit=80) for name in models[:5]) or "no model"
             what = f"expected model {expected}, {self.endpoint.base_url} serves {served}"
             raise InfraError(what, reason="wrong-model", hint=hint(FailureKind.WRONG_MODEL, self.spec))
-        return Identity(models=models, version=await self._version(_SHORT_S))
+        return Identity(models=models, version=await self._version(_SHORT_S), info=await self._info(_SHORT_S))
 
     async def _models(self, timeout_s: float) -> tuple[str, ...] | Failure | None:
         """The model list now, None where the server has none (404), or why it cannot be read."""
@@ -142,8 +147,13 @@ class Readiness:
     async def _version(self, timeout_s: float) -> str | None:
         path = self.spec.engine.version_path
         reply = await self.client.get(path, timeout_s=timeout_s) if path else None
-        version = reply.data.get("version") if isinstance(reply, Reply) else None
+        version = reply.data.get(self.spec.engine.version_key) if isinstance(reply, Reply) else None
         return escape_terminal(version, limit=80) if isinstance(version, str) else None
+
+    async def _info(self, timeout_s: float) -> dict[str, str]:
+        path = self.spec.engine.info_path
+        reply = await self.client.get(path, timeout_s=timeout_s) if path else None
+        return described(reply.data, self.spec.engine.info_keys) if isinstance(reply, Reply) else {}
 
     async def _wait_or_give_up(self, failure: Failure, lack: str = "was not ready") -> None:
         self.tries += 1

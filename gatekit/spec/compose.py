@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +38,18 @@ MOST_REFERENCES = 32
 MOST_COPIED_VALUES = 10_000
 MOST_COPIED_CHARACTERS = 1024 * 1024
 MOST_SPECS = 1000
+_MOST_LISTED = 30
+# What a group is called elsewhere.
+_OTHER_NAMES = {
+    "hardware": "hw",
+    "machine": "hw",
+    "gpu": "hw",
+    "server": "engine",
+    "dataset": "task",
+    "prompt": "protocol",
+}
+MATRIX = "matrix"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _NOTHING = object()
 
 
@@ -89,7 +103,7 @@ def options(group: str, *, config_dirs: Sequence[Path]) -> tuple[str, ...]:
 @contextmanager
 def _hydra(config_dirs: Sequence[Path]) -> Iterator[ConfigLoader]:
     """A Hydra of our own sources, leaving no global state behind."""
-    Plugins.instance().register(CheckedSource)
+    _plugins().register(CheckedSource)
     hydra_version.setbase("1.3")
     *team, shipped = [f"{CheckedSource.scheme()}://{folder.resolve()}" for folder in config_dirs]
     path = create_config_search_path(shipped)
@@ -101,6 +115,19 @@ def _hydra(config_dirs: Sequence[Path]) -> Iterator[ConfigLoader]:
         yield hydra.config_loader
     finally:
         GlobalHydra.instance().clear()
+
+
+def _plugins() -> Plugins:
+    """Hydra's own plugins: those that it would find beside the configs, or wherever Python looks, run code."""
+    absent = "hydra_plugins"
+    kept = sys.modules.get(absent)
+    sys.modules[absent] = None  # type: ignore[assignment]  # so it cannot be imported
+    try:
+        return Plugins.instance()
+    finally:
+        del sys.modules[absent]
+        if kept is not None:
+            sys.modules[absent] = kept
 
 
 @contextmanager
@@ -147,7 +174,9 @@ def _entry_names(entry: object, name: str) -> bool:
 
 def _hint(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    listed = [*known[:_MOST_LISTED], *(["..."] if len(known) > _MOST_LISTED else [])]
+    there_are = f"there are {', '.join(listed)}"
+    return f"did you mean {' or '.join(near)}? {there_are}" if near else there_are
 
 
 def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
@@ -170,6 +199,11 @@ def _refuse_hostile(override: Override) -> None:
     key = override.key_or_group
     if key == "hydra" or key.startswith(("hydra.", "hydra/")):
         raise ConfigError.one(f"override {text!r}: Hydra's own settings are not allowed", reason="hydra-node")
+    if key.split("/")[0].split(".")[0] == MATRIX:
+        name = raw.partition("=")[2]
+        shown = name if key == MATRIX and _PLAIN_NAME.fullmatch(name) else "NAME"
+        hint = f"`gatekit run --matrix {shown}` runs it, `gatekit plan {shown}` shows it"
+        raise ConfigError.one("a matrix is no part of a spec", where="override matrix", reason="matrix", hint=hint)
     if override.package is not None:
         raise ConfigError.one(f"override {text!r}: packages are not allowed", reason="package-header")
     if runs_code(raw):
@@ -193,8 +227,8 @@ def _checked(override: Override, loader: ConfigLoader) -> str:
         return text
     section = key.split(".")[0].split("/")[0]
     if section not in (*groups, "client"):
-        near = _nearest(section, [*groups, "client"])
-        known = ", ".join(sorted(g for g in groups if g != "hydra"))
+        near = _OTHER_NAMES.get(section) or _nearest(section, [*groups, "client"])
+        known = ", ".join(sorted(g for g in groups if g not in ("hydra", MATRIX)))
         hint = f"did you mean {near!r}?" if near else f"groups are {known}"
         raise ConfigError.one(
             f"override {shown_override(text)!r}: unknown group or key {section!r}", reason="unknown-group", hint=hint

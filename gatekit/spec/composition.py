@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from gatekit.records import spec as records
+from gatekit.records.secrets import masked_url
 from gatekit.spec.reader import Document, KeyPath, display
 
 # What stands here, or under a key that nobody knows, may be a secret that somebody put into the wrong place.
@@ -18,6 +19,8 @@ _PRIVATE = frozenset(
         ("engine", "env"),
         ("engine", "base_url"),
         ("engine", "api_key_env"),
+        ("history", "url"),
+        ("history", "url_env"),
         ("model", "server_args"),
         ("model", "server_env"),
     }
@@ -34,7 +37,10 @@ _SECTIONS = {
 }
 _SHOWN = {(section, field.name) for section, cls in _SECTIONS.items() for field in fields(cls)} - _PRIVATE
 _OPTION_NAMES = re.compile(r"[\w./, *()-]*")
+_KEY = re.compile(r"\s*[+~]*\s*[\w./-]*(?:@[\w./:-]*)?\s*")
 _BARE_WORD = re.compile(r"[+~]*[\w./@-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_QUOTES = "'\""
 
 
 def is_private(path: KeyPath) -> bool:
@@ -43,28 +49,45 @@ def is_private(path: KeyPath) -> bool:
 
 
 def shown_override(text: str) -> str:
-    """An override as it may be shown: the value is left out where secrets go astray.
+    """An override as it may be shown: the value is left out where secrets go astray, and of a URL the password.
 
     >>> shown_override("engine.env.KEY=abc"), shown_override("task.n=7")
     ('engine.env.KEY=...', 'task.n=7')
+    >>> shown_override("history.url=postgresql://ci:x@db/gates"), shown_override("postgresql://ci:x@db/gates?a=b")
+    ('history.url=postgresql://ci:***@db/gates', 'postgresql...')
     """
     key, sign, value = text.partition("=")
-    if not sign:
+    if not sign or _KEY.fullmatch(key) is None:
         word = _BARE_WORD.match(text)
         return text if word is None or word.group() == text else f"{word.group()}..."
-    path = tuple(key.lstrip("+~").strip().split("."))
+    path = tuple(key.strip().lstrip("+~").strip().split("."))
+    if path == ("history", "url"):
+        return f"{key}={_shown_url(value)}"
     is_choice = len(path) == 1 and path[0] in _SECTIONS and _OPTION_NAMES.fullmatch(value)
-    return text if is_choice or path[:2] in _SHOWN else f"{key}=..."
+    is_variable = path == ("history", "url_env") and _VARIABLE.fullmatch(value)
+    return text if is_choice or is_variable or path[:2] in _SHOWN else f"{key}=..."
+
+
+def _shown_url(value: str) -> str:
+    """The URL of an override, masked inside its quotes."""
+    quote = value[:1] if len(value) > 1 and value[0] in _QUOTES and value[-1] == value[0] else ""
+    bare = value[1:-1] if quote else value
+    is_none = bare in ("", "null")
+    return f"{quote}{bare if is_none else masked_url(bare)}{quote}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
-    """A composed config as plain data, which option of each group it took, and where every value stands."""
+    """A composed config as plain data, which option of each group it took, and where every value stands.
+
+    Values at `broken` places could not be read, which was said already; there are some only while files are validated.
+    """
 
     data: dict[str, Any]
     choices: dict[str, str]
     overrides: tuple[str, ...]
     documents: tuple[tuple[KeyPath, Document], ...]
+    broken: frozenset[KeyPath] = frozenset()
 
     def locate(self, path: KeyPath, *, key: bool = False) -> str:
         """Where the value (with `key`: the key) at `path` was written: an override or `file:line:column`."""

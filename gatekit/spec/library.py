@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gatekit.errors import ConfigError
 from gatekit.records.spec import Spec
 from gatekit.spec.checked import checked
 from gatekit.spec.composition import Composition
-from gatekit.spec.reader import Document, KeyPath, read
+from gatekit.spec.reader import Document, Examined, KeyPath, examine
 
 ROOT = "config"
 MODEL = "model"
@@ -32,6 +31,9 @@ _VALUE = re.compile(r"([a-z_]+(?:\.[A-Za-z_][A-Za-z0-9_]*)+)=(.*)", re.DOTALL)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,8})\.[0-9]{1,9}")
 _QUOTED = re.compile(r"'([^'\"\\${}?\x00-\x1f\x7f]+)'")
+_ITEM = r"'[^'\"\\${}?\x00-\x1f\x7f]+'|[A-Za-z0-9_.-]+"
+_LIST = re.compile(rf"\[(?:(?:{_ITEM})(?:,(?:{_ITEM}))*)?\]")
+_ITEMS = re.compile(_ITEM)
 _WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -45,6 +47,7 @@ class _Wanted:
 
     options: dict[str, str]
     values: list[tuple[tuple[str, ...], Any]]
+    is_salvage: bool = False
     read: dict[str, Document] = field(default_factory=dict)
 
 
@@ -53,7 +56,8 @@ class Library:
 
     def __init__(self, dirs: Sequence[Path]) -> None:
         self.dirs = tuple(folder.resolve() for folder in dirs)
-        self._documents: dict[str, Document | ConfigError | None] = {}
+        self._examined: dict[Path, Examined] = {}
+        self._paths: dict[str, Path | None] = {}
         self._options: dict[str, tuple[str, ...]] = {}
 
     def groups(self) -> tuple[str, ...]:
@@ -77,6 +81,12 @@ class Library:
         """The file of an option; None if there is none. Raises ConfigError as `reader.read`."""
         return self._document(f"{group}/{option}")
 
+    def examined(self, path: Path) -> Examined:
+        """A file with its problems, read once."""
+        if path not in self._examined:
+            self._examined[path] = examine(path)
+        return self._examined[path]
+
     def compose(self, overrides: Sequence[str]) -> Composition:
         """What `compose.compose` gives for these overrides, with the same errors."""
         try:
@@ -86,51 +96,66 @@ class Library:
 
             return compose(overrides, config_dirs=self.dirs)
 
+    def salvage(self, overrides: Sequence[str]) -> Composition:
+        """As `compose`, but of what can be read in files with problems; the values that cannot are its broken places.
+
+        Raises ConfigError where a file that is needed cannot be read at all.
+        """
+        try:
+            return self._compose(overrides, is_salvage=True)
+        except _BeyondPlain:
+            return self.compose(overrides)
+
     def resolve(self, overrides: Sequence[str]) -> Spec:
         """The one Spec that `overrides` ask for. Raises ConfigError with every problem at once."""
         return checked(self.compose(overrides))
 
-    def _document(self, name: str) -> Document | None:
-        if name not in self._documents:
-            self._documents[name] = self._first(name)
-        found = self._documents[name]
-        if isinstance(found, ConfigError):
-            raise found
-        return found
-
-    def _first(self, name: str) -> Document | ConfigError | None:
-        path = next((path for folder in self.dirs if (path := folder / f"{name}{SUFFIX}").is_file()), None)
+    def _document(self, name: str, *, is_salvage: bool = False) -> Document | None:
+        path = self._path(name)
         if path is None:
             return None
-        try:
-            return read(path)
-        except ConfigError as error:
-            return error
+        found = self.examined(path)
+        # A defaults list that cannot be read may say anything.
+        is_readable = found.document is not None and not any(place[:1] == ("defaults",) for place in found.broken)
+        return found.document if is_salvage and is_readable else found.sound()
 
-    def _found(self, name: str) -> Document:
-        document = self._document(name)
+    def _path(self, name: str) -> Path | None:
+        if name not in self._paths:
+            places = (folder / f"{name}{SUFFIX}" for folder in self.dirs)
+            self._paths[name] = next((path for path in places if path.is_file()), None)
+        return self._paths[name]
+
+    def _found(self, name: str, *, is_salvage: bool = False) -> Document:
+        document = self._document(name, is_salvage=is_salvage)
         if document is None:
             raise _BeyondPlain
         return document
 
-    def _compose(self, overrides: Sequence[str]) -> Composition:
+    def _compose(self, overrides: Sequence[str], *, is_salvage: bool = False) -> Composition:
         defaults = self._root_defaults()
         wanted = _wanted(overrides, defaults)
+        wanted.is_salvage = is_salvage
         wanted.read[ROOT] = root = self._found(ROOT)
         # Hydra walks from the last entry to the first, so that a model chooses for the groups before it.
         parts = {group: self._part(group, defaults[group], wanted) for group in reversed(defaults)}
         data = _body(root)
+        # File by file, as Hydra does: a null in one of them forgets what stood before, and nothing else does.
         for group in defaults:
-            data = _merged(data, parts[group] if group == MODEL else {group: parts[group]})
+            for part in parts[group]:
+                data = _merged(data, part if group == MODEL else {group: part})
         for path, value in wanted.values:
             data = _with(data, path, value)
         if any("${" in text or text == "???" for text in _texts(data)):
             raise _BeyondPlain
+        documents = tuple(self._placed(wanted.read))
         return Composition(
             data=data,
             choices={group: wanted.options.get(group, option) for group, option in defaults.items()},
             overrides=tuple(text if _CHOICE.fullmatch(text) else f"++{text}" for text in overrides),
-            documents=tuple(self._placed(wanted.read)),
+            documents=documents,
+            broken=frozenset(
+                (*package, *place) for package, document in documents for place in self.examined(document.path).broken
+            ),
         )
 
     def _root_defaults(self) -> dict[str, str]:
@@ -143,13 +168,13 @@ class Library:
             raise _BeyondPlain
         return known
 
-    def _part(self, group: str, option: str, wanted: _Wanted) -> Mapping[str, Any]:
+    def _part(self, group: str, option: str, wanted: _Wanted) -> list[Mapping[str, Any]]:
         return self._file(group, wanted.options.get(group, option), wanted)
 
-    def _file(self, group: str, option: str, wanted: _Wanted) -> Mapping[str, Any]:
-        """One file with what it builds on, merged in the order of its defaults list, itself last unless it says so."""
+    def _file(self, group: str, option: str, wanted: _Wanted) -> list[Mapping[str, Any]]:
+        """One file with what it builds on, in the order of its defaults list, itself last unless it says so."""
         name = f"{group}/{option}"
-        wanted.read[name] = document = self._found(name)
+        wanted.read[name] = document = self._found(name, is_salvage=wanted.is_salvage)
         files = sum(other.startswith(f"{group}/") for other in wanted.read)
         entries: list[Any] = document.data.get("defaults") or []
         bases = [entry for entry in entries if isinstance(entry, str)]
@@ -160,12 +185,9 @@ class Library:
         order = bases if _SELF in bases else [*bases, _SELF]
         # The last one is read first, as by Hydra: what it chooses wins over what those before it choose.
         parts = {base: self._base(group, base, wanted) for base in reversed(order) if base != _SELF}
-        data: Mapping[str, Any] = {}
-        for base in order:
-            data = _merged(data, _body(document) if base == _SELF else parts[base])
-        return data
+        return [part for base in order for part in ([_body(document)] if base == _SELF else parts[base])]
 
-    def _base(self, group: str, option: str, wanted: _Wanted) -> Mapping[str, Any]:
+    def _base(self, group: str, option: str, wanted: _Wanted) -> list[Mapping[str, Any]]:
         if not _NAME.fullmatch(option) or f"{group}/{option}" in wanted.read:
             raise _BeyondPlain
         return self._file(group, option, wanted)
@@ -200,10 +222,15 @@ def _wanted(overrides: Sequence[str], groups: Mapping[str, str]) -> _Wanted:
         if choice and choice[1] in groups and choice[1] not in wanted.options and _NAME.fullmatch(choice[2]):
             wanted.options[choice[1]] = choice[2]
         elif value and value[1].split(".")[0] in (*groups, "client") and "_target_" not in text:
-            wanted.values.append((tuple(value[1].split(".")), _scalar(value[2])))
+            wanted.values.append((tuple(value[1].split(".")), _plain(value[2])))
         else:
             raise _BeyondPlain
     return wanted
+
+
+def _plain(text: str) -> Any:
+    """What Hydra's grammar makes of a plain value, or of a list of such."""
+    return [_scalar(item) for item in _ITEMS.findall(text)] if _LIST.fullmatch(text) else _scalar(text)
 
 
 def _scalar(text: str) -> Any:
@@ -244,6 +271,8 @@ def _with(data: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[st
     """The data with `value` at `path`."""
     key, *rest = path
     if not rest:
+        if isinstance(value, list) and isinstance(data.get(key), dict):
+            raise _BeyondPlain
         return {**data, key: value}
     inner = data.get(key)
     if not isinstance(inner, dict):

@@ -20,10 +20,9 @@ from gatekit.errors import ConfigError, InfraError, Problem
 from gatekit.history.durable_files import sync_folder
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
 from gatekit.records.lock import LOCK_FORMAT, Lock
-from gatekit.records.secrets import masked_url
 from gatekit.records.spec import Method, Spec
 from gatekit.resources import schema
-from gatekit.spec.composition import is_private
+from gatekit.spec.composition import is_private, shown_override
 from gatekit.spec.reader import Document, KeyPath, display, parse, read
 
 if TYPE_CHECKING:
@@ -98,10 +97,17 @@ def recompute_command(spec: Spec, typed: Sequence[str] = (), config_dirs: Sequen
 
 
 def command_of(lock: Lock) -> str:
-    """The command for the lock of a spec that nobody selected, as far as its name and key tell it; no option."""
-    model, hw, engine = [*lock.spec.rsplit("-", 2), "", ""][:3]
-    words = _choices(lock.spec, hw, engine) if model and engine else []
-    return f"gatekit thresholds recompute {_joined([*words, f'task.n={lock.n}'])}"
+    """The command for the lock of a spec that nobody selected, as far as the lock itself tells it; no option.
+
+    Model and engine are what the name of the spec holds before and behind that of the hardware. Three dots stand for
+    them where it does not hold it, or in more than one place: a name alone may be cut in a wrong one.
+    """
+    middle = f"-{lock.hw}-" if lock.hw else ""
+    place = lock.spec.find(middle)
+    engine = lock.spec[place + len(middle) :]
+    is_told = place > 0 and place == lock.spec.rfind(middle) and bool(middle and engine)
+    words = _choices(lock.spec, lock.hw or "", engine) if is_told else []
+    return f"gatekit thresholds recompute {_joined(words)} task.n={lock.n}"
 
 
 def command_typed(overrides: Sequence[str], config_dirs: Sequence[str] = (), more: Sequence[str] = ()) -> str:
@@ -148,11 +154,10 @@ def _joined(words: Sequence[str]) -> str:
 
 def _shown(override: str) -> str:
     """An override for a command line: only what may hold a secret is left out."""
-    key, sign, value = override.partition("=")
-    if sign and key.lstrip("+~") == "history.url":
-        return key + sign + masked_url(value)
-    is_secret = is_private(tuple(key.lstrip("+~").split("."))) and "." in key
-    return f"{key}=..." if sign and is_secret else override
+    key, sign, _ = override.partition("=")
+    path = tuple(key.strip().lstrip("+~").strip().split("."))
+    may_hold_one = not sign or is_private(path) or "://" in override
+    return shown_override(override) if may_hold_one else override
 
 
 def look(path: Path, spec_name: str | None, command: str) -> LockFile:
@@ -190,12 +195,13 @@ def render(lock: Lock) -> str:
     return text
 
 
-def write_lock(path: Path, lock: Lock) -> bool:
+def write_lock(path: Path, lock: Lock, text: str | None = None) -> bool:
     """Put the lock at `path`, whole or not at all, readable by all (0644). False where the same bytes stood there.
 
-    Raises InfraError where it cannot be written, ConfigError as `render`.
+    `text` is what `render` made of it, where that is known. Raises InfraError where it cannot be written, ConfigError
+    as `render`.
     """
-    data = render(lock).encode()
+    data = (text or render(lock)).encode()
     try:
         if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
             return False
@@ -338,7 +344,8 @@ def _float(value: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + "".join(map(_character, text)) + '"'
+    is_plain = text.isprintable() and '"' not in text and "\\" not in text
+    return f'"{text if is_plain else "".join(map(_character, text))}"'
 
 
 def _character(sign: str) -> str:

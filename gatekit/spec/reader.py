@@ -33,6 +33,8 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _HEX = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+# Booleans of YAML 1.1 that its most used reader takes for words. As keys they are the n of a task.
+_LETTERS = frozenset("yYnN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,25 @@ class Document:
     values: Mapping[KeyPath, Mark]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """Everything that is wrong with a file, and what can be read of it all the same.
+
+    `document` is None where nothing can: no YAML, not text, too large. In it the values at `broken` places are None
+    or unsure, keys that are not allowed are left out, and the rest is as it stands in the file.
+    """
+
+    document: Document | None
+    problems: tuple[Problem, ...]
+    broken: frozenset[KeyPath]
+
+    def sound(self) -> Document:
+        """The document of a file without a problem. Raises ConfigError with all of them."""
+        if self.document is None or self.problems:
+            raise ConfigError(self.problems)
+        return self.document
+
+
 def read(path: Path) -> Document:
     """The mapping in a YAML file.
 
@@ -60,12 +81,21 @@ def read(path: Path) -> Document:
     anchors, duplicate keys, keys that would run code, resolvers, NaN, and values that YAML 1.1 and 1.2 read
     differently.
     """
-    return parse(_text(path), path)
+    return examine(path).sound()
 
 
 def parse(text: str, path: Path) -> Document:
     """The mapping in a text that stands, or will stand, in the file `path`. Raises ConfigError as `read`."""
-    return _Reading(path, text).document()
+    return _Reading(path, text).examined().sound()
+
+
+def examine(path: Path) -> Examined:
+    """What `read` gives and every problem that it would raise, side by side."""
+    try:
+        text = _text(path)
+    except ConfigError as error:
+        return Examined(document=None, problems=error.problems, broken=frozenset())
+    return _Reading(path, text).examined()
 
 
 def runs_code(text: str) -> bool:
@@ -109,6 +139,10 @@ def display(path: Path) -> str:
         return str(path)
 
 
+class _TooComplex(Exception):  # noqa: N818 - the problem is noted already
+    """The file is not read any further."""
+
+
 class _Reading:
     """One pass over a file's events. Iterative libyaml events keep hostile nesting off the C stack."""
 
@@ -118,24 +152,27 @@ class _Reading:
         self.problems: list[Problem] = []
         self.keys: dict[KeyPath, Mark] = {}
         self.values: dict[KeyPath, Mark] = {}
+        self.broken: set[KeyPath] = set()
         self.nodes = 0
         self.resolver = yaml.SafeLoader("")
 
-    def document(self) -> Document:
+    def examined(self) -> Examined:
         self._check_header()
+        data: dict[str, Any] | None = None
         try:
             data = self._root()
+        except _TooComplex:
+            pass
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Mark(mark.line + 1, mark.column + 1) if mark else Mark(1, 1)
             self._problem(place, f"YAML syntax: {error.problem or error.context}", "yaml-syntax")
         except yaml.YAMLError as error:
             self._problem(Mark(1, 1), f"YAML syntax: {str(error).splitlines()[0]}", "yaml-syntax")
-        if self.problems:
-            raise ConfigError(self.problems)
-        return Document(path=self.path, data=data, keys=self.keys, values=self.values)
+        document = None if data is None else Document(path=self.path, data=data, keys=self.keys, values=self.values)
+        return Examined(document=document, problems=tuple(self.problems), broken=frozenset(self.broken))
 
-    def _root(self) -> dict[str, Any]:
+    def _root(self) -> dict[str, Any] | None:
         events = yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         next(events)
         first = next(events)
@@ -150,10 +187,14 @@ class _Reading:
             return {}
         if not isinstance(data, dict):
             self._problem(_mark(node), "a config file is a mapping of keys to values", "not-a-mapping")
-            return {}
+            return None
+        found = len(self.problems)
         self._check_defaults(data.get("defaults"))
+        if len(self.problems) > found:
+            self.broken.add(("defaults",))
         if "hydra" in data:
             self._problem(self.keys[("hydra",)], "'hydra' nodes are not allowed", "hydra-node")
+            del data["hydra"]
         return data
 
     def _check_defaults(self, entries: Any) -> None:
@@ -185,9 +226,17 @@ class _Reading:
     def _node(self, event: Any, events: Iterator[Any], path: KeyPath) -> Any:
         self.values[path] = _mark(event)
         self._check_limits(event, path)
+        found = len(self.problems)
         self._check_event(event)
+        value = self._value(event, events, path)
+        if len(self.problems) > found and not isinstance(value, (dict, list)):
+            self.broken.add(path)
+            return None
+        return value
+
+    def _value(self, event: Any, events: Iterator[Any], path: KeyPath) -> Any:
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event)
+            return self._scalar(event, is_key=path[-1:] == ("?",))
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(events, path)
         if isinstance(event, yaml.MappingStartEvent):
@@ -199,7 +248,7 @@ class _Reading:
         if len(path) > MAX_DEPTH or self.nodes > MAX_NODES:
             what = f"nested deeper than {MAX_DEPTH}" if len(path) > MAX_DEPTH else f"over {MAX_NODES} values"
             self._problem(_mark(event), what, "file-too-complex")
-            raise ConfigError(self.problems)
+            raise _TooComplex
 
     def _check_event(self, event: Any) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
@@ -217,13 +266,18 @@ class _Reading:
     def _mapping(self, events: Iterator[Any], path: KeyPath) -> dict[str, Any]:
         items: dict[str, Any] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
+            found = len(self.problems)
             key = self._key(event, events, path)
             child = (*path, key)
+            is_allowed = len(self.problems) == found
             if child in self.keys:
                 lines = f"lines {self.keys[child].line} and {event.start_mark.line + 1}"
                 self._problem(_mark(event), f"key {key!r} stands twice, on {lines}", "duplicate-key")
+                self.broken.add(child)
             self.keys[child] = _mark(event)
-            items[key] = self._node(next(events), events, child)
+            value = self._node(next(events), events, child)
+            if is_allowed:
+                items[key] = value
         return items
 
     def _key(self, event: Any, events: Iterator[Any], path: KeyPath) -> str:
@@ -231,13 +285,15 @@ class _Reading:
         if not isinstance(event, yaml.ScalarEvent):
             self._problem(_mark(event), "a key is a plain word", "bad-key")
             return "?"
+        is_told = (*path, "?") in self.broken
+        self.broken.discard((*path, "?"))
         if event.value in _INSTANTIATION_KEYS:
             self._problem(_mark(event), f"key {event.value!r} is not allowed: configs run no code", "runs-code")
-        if not isinstance(value, str):
+        elif not isinstance(value, str) and not is_told:
             self._problem(_mark(event), f"key {event.value!r} is not a word", "bad-key", "quote it")
         return str(event.value)
 
-    def _scalar(self, event: Any) -> Any:
+    def _scalar(self, event: Any, *, is_key: bool) -> Any:
         text = event.value
         if text == "???":
             self._problem(_mark(event), "a value is missing", "missing-value", "write it, or leave the key out")
@@ -245,12 +301,13 @@ class _Reading:
             self._problem(_mark(event), f"resolver in {text[:80]!r} is not allowed", "resolver")
         if not event.implicit[0]:
             return text
-        if _NOT_FINITE.fullmatch(text):
-            self._problem(_mark(event), f"{text} is not a finite number", "not-finite")
-            return None
         kind, value = _core(text)
-        if kind != self._kind_in_yaml_1_1(text) or (kind == "int" and _has_leading_zero(text)):
-            what = f"{text} is read differently by YAML 1.1 and 1.2"
+        if _NOT_FINITE.fullmatch(text) or (kind == "float" and not math.isfinite(value)):
+            self._problem(_mark(event), f"{text[:80]} is not a finite number", "not-finite")
+            return None
+        is_letter = text in _LETTERS and not is_key
+        if is_letter or kind != self._kind_in_yaml_1_1(text) or (kind == "int" and _has_leading_zero(text)):
+            what = f"{text[:80]} is read differently by YAML 1.1 and 1.2"
             self._problem(_mark(event), what, "ambiguous-value", "quote this value")
         return value
 
@@ -277,7 +334,7 @@ def _core(text: str) -> tuple[str, Any]:
         return "int", int(text)
     if _HEX.fullmatch(text) and len(text) <= 40:
         return "int", int(text, 0)
-    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+    if _FLOAT.fullmatch(text):
         return "float", float(text)
     return "str", text
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import resource
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import cast
 
 from gatekit.engine.base_url import check_base_url
 from gatekit.errors import ConfigError, Problem
+from gatekit.records.secrets import masked_url
 from gatekit.records.spec import EngineKind, Method, ShotOverlap, ShotSource, Spec
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
+from gatekit.spec.watched import Watched
 
 _SHORTEST_PREFIX = len("--api")
 _SECRET_FLAG = re.compile(r"^--(.*-)?(token|secret|password|api-key|credentials?)$")
@@ -23,29 +27,69 @@ _PYTHON_CODE = re.compile(r"-[A-Za-z]*c.*")
 _OTHER_CODE = re.compile(r"-[A-Za-z]*[eEpr].*|--(eval|print|run|execute).*")
 _MODULE_OR_SCRIPT = re.compile(r"-m.*|[^-].*")
 
+_KEY_OF_A_SERVICE = re.compile(r"(^|[=\s])(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[ps]_[A-Za-z0-9]{20,})")
+_PLACEHOLDER = re.compile(r"\{(question|answer)\}")
+# The shortest question of GSM8K, and the shortest question with its solution, in words.
+_QUESTION_WORDS = 9
+_EXAMPLE_WORDS = 21
+# Standard streams, journal, log, database and the server's own pipes.
+_OTHER_FILES = 32
+
 MANAGED_FLAGS = frozenset({"--host", "--port", "--api-key", "--served-model-name", "--alias"})
 
 Found = Iterator[tuple[KeyPath, str, str, str]]
 Rule = Callable[[Spec], Found]
 
 
-def problems(spec: Spec, composition: Composition) -> list[Problem]:
-    """Every rule that the spec breaks, at the place where the value was written."""
+def problems(spec: Spec, composition: Composition, *, unsure: Collection[KeyPath] = ()) -> list[Problem]:
+    """Every rule that the spec breaks, at the place where the value was written.
+
+    A rule that has looked at a value at one of the `unsure` places says nothing.
+    """
     broken = [
         Problem(where=composition.locate(path), what=f"{'.'.join(map(str, path))}: {what}", reason=reason, hint=hint)
         for rule in RULES
-        for path, what, reason, hint in rule(spec)
+        for path, what, reason, hint in (_sure(rule, spec, unsure) if unsure else rule(spec))
     ]
-    return [*_engine_not_chosen(spec, composition), *broken]
+    return [
+        *_engine_not_chosen(spec, composition, unsure),
+        *broken,
+        *_password_in_a_file(spec, composition),
+    ]
 
 
-def _engine_not_chosen(spec: Spec, composition: Composition) -> list[Problem]:
+def _sure(rule: Rule, spec: Spec, unsure: Collection[KeyPath]) -> Found:
+    """What a rule finds without having looked at anything unsure."""
+    looked_at: set[KeyPath] = set()
+    for found in rule(cast("Spec", Watched(spec, (), looked_at))):
+        if any(_overlap(path, place) for path in looked_at for place in unsure):
+            return
+        yield found
+
+
+def _overlap(one: KeyPath, other: KeyPath) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _engine_not_chosen(spec: Spec, composition: Composition, unsure: Collection[KeyPath]) -> list[Problem]:
     """A model that names no engine would be simulated by the root default, and pass for ever."""
-    if not spec.simulated or composition.chooses("engine"):
+    is_unsure = any(_overlap(place, ("engine", "kind")) or place == ("model",) for place in unsure)
+    if is_unsure or not spec.simulated or composition.chooses("engine"):
         return []
     what = f"model={composition.choices['model']} names no engine, and would only be simulated"
     hint = "add `- override /engine: vllm` to its defaults, or say engine=sim"
     return [Problem(where=composition.locate(()), what=what, reason="engine-not-chosen", hint=hint)]
+
+
+def _password_in_a_file(spec: Spec, composition: Composition) -> list[Problem]:
+    """Files are committed and shared; what somebody types is their own."""
+    url = spec.history.url
+    where = composition.locate(("history", "url"))
+    if url is None or masked_url(url) == url or where.startswith("override "):
+        return []
+    hint = "name the environment variable that holds the whole URL in history.url_env"
+    return [Problem(where=where, what="history.url: holds a password", reason="secret-in-config", hint=hint)]
 
 
 def fp4_needs_blackwell(spec: Spec) -> Found:
@@ -75,11 +119,40 @@ def gpus_suffice(spec: Spec) -> Found:
 
 
 def context_suffices(spec: Spec) -> Found:
-    """A context that the longest answer alone fills leaves no room for the question."""
-    context = spec.engine.max_model_len
-    if context is not None and context <= spec.protocol.max_tokens:
-        what = f"a context of {context} leaves no room beside protocol.max_tokens={spec.protocol.max_tokens}"
+    """The context must hold the prompt and the longest answer. Of the prompt a least size is known: a token a word."""
+    context, answer = spec.engine.max_model_len, spec.protocol.max_tokens
+    if context is None:
+        return
+    if context <= answer:
+        what = f"a context of {context} leaves no room beside protocol.max_tokens={answer}"
         yield ("engine", "max_model_len"), what, "context-too-short", "raise engine.max_model_len"
+    elif context < (prompt := _prompt_words(spec)) + answer:
+        what = f"a context of {context} holds no prompt of {prompt} words or more beside protocol.max_tokens={answer}"
+        hint = "raise engine.max_model_len, or lower protocol.max_tokens or protocol.shots"
+        yield ("engine", "max_model_len"), what, "context-too-short", hint
+
+
+def _prompt_words(spec: Spec) -> int:
+    """The least number of words in a prompt, each of which takes a token or more."""
+    protocol = spec.protocol
+    example = len(_PLACEHOLDER.sub(" ", protocol.shot_template).split()) + _EXAMPLE_WORDS
+    question = len(_PLACEHOLDER.sub(" ", protocol.question_template).split()) + _QUESTION_WORDS
+    return protocol.shots * example + question + len((protocol.system_prompt or "").split())
+
+
+def files_suffice(spec: Spec) -> Found:
+    """Every request in flight is a socket, and so an open file."""
+    limit = open_files()
+    if limit is not None and spec.client.concurrency + _OTHER_FILES > limit:
+        what = f"{spec.client.concurrency} requests in flight, but a process may open {limit} files here (ulimit -n)"
+        hint = f"at most {max(limit - _OTHER_FILES, 1)} here, or raise the limit"
+        yield ("client", "concurrency"), what, "too-few-files", hint
+
+
+def open_files() -> int | None:
+    """How many files this process may have open; None for no limit."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def remote_code_is_pinned(spec: Spec) -> Found:
@@ -119,6 +192,8 @@ def _managed(path: KeyPath, arg: str) -> Found:
         yield path, f"{flag} is managed by gatekit", "managed-flag", "remove it"
     elif _SECRET_FLAG.search(flag):
         yield path, f"{flag} takes a secret", "secret-in-config", "secrets never stand in configs"
+    elif _KEY_OF_A_SERVICE.search(arg):
+        yield path, "looks like a secret", "secret-in-config", "secrets never stand in configs"
 
 
 def _arguments(spec: Spec) -> Iterator[tuple[KeyPath, str]]:
@@ -155,8 +230,9 @@ def environment_holds_no_secret(spec: Spec) -> Found:
     places: list[tuple[KeyPath, Mapping[str, str]]] = [(("engine", "env"), spec.engine.env)]
     places += [(("model", "server_env", name), env) for name, env in spec.model.server_env.items()]
     for path, env in places:
-        for name in env:
-            if any(word in name.upper() for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL")):
+        for name, value in env.items():
+            is_named_so = any(word in name.upper() for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL"))
+            if is_named_so or _KEY_OF_A_SERVICE.search(value):
                 yield (
                     (*path, name),
                     f"{name} looks like a secret",
@@ -172,10 +248,11 @@ def kind_is_complete(spec: Spec) -> Found:
         yield from _attach_is_complete(spec)
     elif engine.base_url is not None:
         hint = "use engine=external for a running server, or drop engine.base_url"
-        what = f"engine={engine.name} starts its own server; base_url and a launch exclude each other"
+        what = f"engine={engine.name} starts its own server; engine.base_url and engine.command exclude each other"
         yield ("engine", "base_url"), what, "launch-and-attach", hint
     if engine.kind is EngineKind.LAUNCH and (not engine.command or engine.flags is None):
-        yield ("engine", "command"), "a launched engine needs command and flags", "missing-key", ""
+        hint = "engine.command starts a server, engine.base_url (engine=external) is a running one: give one of them"
+        yield ("engine", "command"), "a launched engine needs command and flags", "missing-key", hint
     if engine.kind is EngineKind.SIM and (engine.accuracy is None or engine.dispersion is None):
         yield ("engine", "accuracy"), "a simulated model needs accuracy and dispersion", "missing-key", ""
     if engine.kind is EngineKind.REPLAY and engine.answers is None:
@@ -196,18 +273,25 @@ def _attach_is_complete(spec: Spec) -> Found:
             yield path, problem.what, problem.reason, problem.hint
 
 
-def gate_is_complete(spec: Spec) -> Found:
-    """A hand gate needs its floor, a derived one the accuracy it derives from."""
-    gate = spec.gate
-    if gate.method is Method.STATIC_FLOOR and gate.floor is None:
+def floor_is_given(spec: Spec) -> Found:
+    """A hand gate needs its floor."""
+    if spec.gate.method is Method.STATIC_FLOOR and spec.gate.floor is None:
         yield ("gate", "floor"), "a static_floor gate needs a floor", "missing-key", "gate.floor=0.90"
-    if gate.method is Method.EXACT_BINOMIAL:
-        if gate.observed is None:
-            hint = "gate.observed='{correct: 180, n: 200}'"
-            yield ("gate", "observed"), "an exact_binomial gate needs a stated accuracy", "missing-key", hint
-        if gate.alpha is None and gate.sigmas is None and gate.budget is None:
-            hint = "set gate.alpha, gate.sigmas or gate.budget"
-            yield ("gate", "alpha"), "an exact_binomial gate needs a false-alarm rate", "missing-key", hint
+
+
+def accuracy_is_given(spec: Spec) -> Found:
+    """A derived gate needs the accuracy it derives from."""
+    if spec.gate.method is Method.EXACT_BINOMIAL and spec.gate.observed is None:
+        hint = "gate.observed='{correct: 180, n: 200}'"
+        yield ("gate", "observed"), "an exact_binomial gate needs a stated accuracy", "missing-key", hint
+
+
+def false_alarm_rate_is_given_once(spec: Spec) -> Found:
+    """A derived gate needs a false-alarm rate, and only one; a hand gate has none."""
+    gate = spec.gate
+    if gate.method is Method.EXACT_BINOMIAL and gate.alpha is None and gate.sigmas is None and gate.budget is None:
+        hint = "set gate.alpha, gate.sigmas or gate.budget"
+        yield ("gate", "alpha"), "an exact_binomial gate needs a false-alarm rate", "missing-key", hint
     if gate.alpha is not None and gate.sigmas is not None:
         what = "alpha and sigmas both ask for a threshold"
         yield ("gate", "sigmas"), what, "two-thresholds", "set one of them to null"
@@ -215,8 +299,13 @@ def gate_is_complete(spec: Spec) -> Found:
         key = "alpha" if gate.alpha is not None else "sigmas"
         what = "a static_floor gate does not use it"
         yield ("gate", key), what, "inert-key", "use gate=exact_binomial with gate.observed, or drop it"
-    if gate.observed is not None and gate.observed.correct > gate.observed.n:
-        what = f"{gate.observed.correct} correct of {gate.observed.n}"
+
+
+def observed_is_a_share(spec: Spec) -> Found:
+    """Nobody scores more than there is."""
+    observed = spec.gate.observed
+    if observed is not None and observed.correct > observed.n:
+        what = f"{observed.correct} correct of {observed.n}"
         yield ("gate", "observed", "correct"), what, "out-of-range", "correct is at most n"
 
 
@@ -245,12 +334,16 @@ RULES: tuple[Rule, ...] = (
     architecture_fits,
     gpus_suffice,
     context_suffices,
+    files_suffice,
     remote_code_is_pinned,
     flags_are_not_managed,
     command_is_no_shell,
     environment_holds_no_secret,
     kind_is_complete,
-    gate_is_complete,
+    floor_is_given,
+    accuracy_is_given,
+    false_alarm_rate_is_given_once,
+    observed_is_a_share,
     shots_are_not_asked,
     templates_have_their_places,
 )

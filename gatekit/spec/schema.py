@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import resource
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -17,7 +19,24 @@ from referencing.jsonschema import DRAFT202012
 from gatekit.errors import Problem
 from gatekit.resources import schema
 from gatekit.spec.composition import Composition, is_private
-from gatekit.spec.reader import KeyPath
+from gatekit.spec.file_schema import without_required
+from gatekit.spec.reader import KeyPath, references
+
+# What other harnesses call it.
+_OTHER_WORDS = {
+    "threshold": "floor",
+    "accuracy_threshold": "floor",
+    "limit": "n",
+    "num_questions": "n",
+    "num_shots": "shots",
+    "num_fewshot": "shots",
+    "context_length": "max_model_len",
+    "tp_size": "tensor_parallel_size",
+    "dp_size": "data_parallel_size",
+    "num_threads": "concurrency",
+}
+
+_THRESHOLDS = frozenset({("gate", "floor"), ("gate", "tolerance")})
 
 SECTIONS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "client")
 
@@ -32,69 +51,145 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One way in which data breaks a schema: at the value (with `at_key`: the key) of `path`."""
+
+    path: KeyPath
+    what: str
+    reason: str
+    hint: str = ""
+    at_key: bool = False
+    place: KeyPath | None = None
+
+    def located(self, locate: Locate) -> Problem:
+        """The fault as a problem, at the place that `locate` finds."""
+        where = locate(self.path if self.place is None else self.place, key=self.at_key)
+        return Problem(where=where, what=self.what, reason=self.reason, hint=self.hint)
+
+
+class Locate(Protocol):
+    """Where the value (with `key`: the key) of a path was written."""
+
+    def __call__(self, path: KeyPath, *, key: bool = False) -> str:
+        """An override, or `file:line:column`."""
+
+
 def problems(composition: Composition) -> list[Problem]:
     """Every way in which a composed config breaks the schemas, in the order of the sections."""
-    errors = sorted(_validator().iter_errors(composition.data), key=_section_order)
-    found = [problem for error in errors for problem in _explain(error, composition)]
-    return [*_not_finite(composition.data, (), composition), *found]
+    return [fault.located(composition.locate) for fault in faults(composition.data)]
 
 
-def _not_finite(value: Any, path: KeyPath, composition: Composition) -> Iterator[Problem]:
-    # NaN is neither below a minimum nor above a maximum, so no schema refuses it.
-    if isinstance(value, float) and not math.isfinite(value):
-        what = f"{'.'.join(map(str, path))}: {value} is not a finite number"
-        yield Problem(where=composition.locate(path), what=what, reason="not-finite")
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from _not_finite(item, (*path, key), composition)
+def faults(data: Mapping[str, Any]) -> list[Fault]:
+    """Every way in which a composed config breaks the schemas, in the order of the sections."""
+    return _faults(_validator(complete=True), data)
+
+
+def faults_of_file(data: Mapping[str, Any]) -> list[Fault]:
+    """Every way in which what stands in one file cannot be right, whatever it is composed with.
+
+    The data is placed where the file speaks: under its group's name, but for a model file. Nothing is missing in a
+    part of a spec, and a reference may become anything.
+    """
+    found = _faults(_validator(complete=False), data)
+    return [fault for fault in found if not _is_reference(data, fault.path)]
+
+
+def _faults(validator: Any, data: Mapping[str, Any]) -> list[Fault]:
+    errors = sorted(validator.iter_errors(data), key=_section_order)
+    return [*_not_finite(data, ()), *(fault for error in errors for fault in _explain(error))]
+
+
+def _is_reference(data: Any, path: KeyPath) -> bool:
+    for part in path:
+        if isinstance(data, dict):
+            data = data.get(part)
+        else:
+            data = data[part] if isinstance(data, list) and isinstance(part, int) else None
+    return isinstance(data, str) and bool(references(data))
+
+
+def faults_by(name: str, data: Mapping[str, Any]) -> list[Fault]:
+    """Every way in which data breaks `schemas/<name>.schema.json` by itself, in its order; names of keys aside."""
+    in_order = sorted(
+        _validator_of(name).iter_errors(data), key=lambda error: [str(step).zfill(9) for step in error.path]
+    )
+    named = (error for error in in_order if "propertyNames" not in error.absolute_schema_path)
+    return [fault for error in named for fault in _explain(error)]
 
 
 @cache
-def _validator() -> Any:
+def _validator_of(name: str) -> Any:
+    return _strict({key: value for key, value in schema(name).items() if key != "$schema"})
+
+
+def _not_finite(value: Any, path: KeyPath) -> Iterator[Fault]:
+    # NaN is neither below a minimum nor above a maximum, so no schema refuses it.
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Fault(path=path, what=f"{dotted(path)}: {value} is not a finite number", reason="not-finite")
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _not_finite(item, (*path, key))
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as it is typed."""
+    return ".".join(map(str, path))
+
+
+@cache
+def _validator(*, complete: bool) -> Any:
     # A schema that names its dialect would be checked by the dialect's own class instead of the strict one.
     bare = {name: {key: value for key, value in schema(name).items() if key != "$schema"} for name in SECTIONS}
+    if not complete:
+        bare = {name: without_required(section) for name, section in bare.items()}
     resources = [(f"gatekit:{name}", DRAFT202012.create_resource(contents)) for name, contents in bare.items()]
     registry: Registry[Any] = Registry().with_resources(resources)
+    whole = {key: value for key, value in schema("spec").items() if key != "$schema"}
+    return _strict(whole if complete else without_required(whole), registry=registry)
+
+
+def _strict(contents: Any, **more: Any) -> Any:
     # JSON Schema takes 1000.0 for an integer; Python does not count with it.
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
     strict = extend(Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]  # stubs
-    return strict(schema("spec"), registry=registry)
+    return strict(contents, **more)
 
 
 def _section_order(error: ValidationError) -> tuple[int, str]:
     section = str(next(iter(error.absolute_path), ""))
     order = SECTIONS.index(section) if section in SECTIONS else len(SECTIONS)
-    return order, ".".join(map(str, error.absolute_path))
+    return order, dotted(tuple(error.absolute_path))
 
 
-def _explain(error: ValidationError, composition: Composition) -> Iterator[Problem]:
+def _explain(error: ValidationError) -> Iterator[Fault]:
     path: KeyPath = tuple(error.absolute_path)
-    name = ".".join(map(str, path))
     if error.validator == "additionalProperties":
-        yield from _unknown_keys(error, path, composition)
+        yield from _unknown_keys(error, path)
     elif error.validator == "required":
-        yield from _missing_keys(error, path, composition)
+        yield from _missing_keys(error, path)
     elif error.validator == "propertyNames":
-        yield from _bad_names(error, path, composition)
+        yield _bad_name(error, path)
     else:
         what, reason, hint = _bad_value(error)
-        yield Problem(where=composition.locate(path), what=f"{name}: {what}", reason=reason, hint=hint)
+        yield Fault(path=path, what=f"{dotted(path)}: {what}", reason=reason, hint=hint)
 
 
-def _unknown_keys(error: ValidationError, path: KeyPath, composition: Composition) -> Iterator[Problem]:
+def _unknown_keys(error: ValidationError, path: KeyPath) -> Iterator[Fault]:
     known = list(_schema_of(error).get("properties", ()))
     instance: Mapping[str, Any] = error.instance  # type: ignore[assignment]  # only a mapping has keys
     for key in sorted(set(instance) - set(known)):
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
-        where = composition.locate((*path, key), key=True)
-        prefix = f"{'.'.join(map(str, path))}: " if path else ""
-        yield Problem(where=where, what=f"{prefix}unknown key {key!r}", reason="unknown-key", hint=hint)
+        words = {word: word for word in known} | {word: key for word, key in _OTHER_WORDS.items() if key in known}
+        near = difflib.get_close_matches(key, words, n=1, cutoff=0.6)
+        hint = f"did you mean {words[near[0]]!r}?" if near else f"known keys: {', '.join(known)}"
+        prefix = f"{dotted(path)}: " if path else ""
+        what = f"{prefix}unknown key {key!r}"
+        yield Fault(path=(*path, key), what=what, reason="unknown-key", hint=hint, at_key=True)
 
 
-def _missing_keys(error: ValidationError, path: KeyPath, composition: Composition) -> Iterator[Problem]:
+def _missing_keys(error: ValidationError, path: KeyPath) -> Iterator[Fault]:
     # jsonschema reports each missing key as an error of its own.
     key = error.message.split("'")[1]
     described: Mapping[str, Any] = _schema_of(error).get("properties", {}).get(key, {})
@@ -102,19 +197,19 @@ def _missing_keys(error: ValidationError, path: KeyPath, composition: Compositio
     if not path and key in SECTIONS:
         section = schema(key)
         missing += [((key,), inner, section["properties"][inner]) for inner in section["required"]]
-    for place, name, about in missing:
-        what = f"{'.'.join(map(str, place)) or 'spec'}: missing key {name!r}"
+    for inside, name, about in missing:
+        what = f"{dotted(inside) or 'spec'}: missing key {name!r}"
         hint = about.get("description", "")
-        yield Problem(where=composition.locate(path), what=what, reason="missing-key", hint=hint)
+        yield Fault(path=(*inside, name), place=path, what=what, reason="missing-key", hint=hint)
 
 
-def _bad_names(error: ValidationError, path: KeyPath, composition: Composition) -> Iterator[Problem]:
+def _bad_name(error: ValidationError, path: KeyPath) -> Fault:
     key = str(error.instance)
     known = _schema_of(error).get("enum", [])
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]!r}?" if near else (f"known: {', '.join(known)}" if known else "")
-    where = composition.locate((*path, key), key=True)
-    yield Problem(where=where, what=f"{'.'.join(map(str, path))}: bad name {key!r}", reason="unknown-key", hint=hint)
+    what = f"{dotted(path)}: bad name {key!r}"
+    return Fault(path=(*path, key), what=what, reason="unknown-key", hint=hint, at_key=True)
 
 
 def _bad_value(error: ValidationError) -> tuple[str, str, str]:
@@ -156,9 +251,14 @@ def _out_of_range(error: ValidationError, value: str) -> tuple[str, str, str]:
     hint = "at least {0}" if high is None else "at most {1}" if low is None else "between {0} and {1}"
     text = hint.format(low, high)
     if (low, high) == (0, 1):
-        text = "fractions between 0 and 1"
+        is_threshold = tuple(error.absolute_path) in _THRESHOLDS
+        text = "thresholds are fractions between 0 and 1" if is_threshold else "fractions between 0 and 1"
         if isinstance(error.instance, (int, float)) and 2 <= error.instance <= 100:
             text += f"; did you mean {error.instance / 100:.2f}?"
+    if tuple(error.absolute_path) == ("client", "concurrency"):
+        text += (
+            f", and fewer than the {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} files that a process may open here"
+        )
     return f"{value} is out of range", "out-of-range", text
 
 

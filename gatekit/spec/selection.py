@@ -8,11 +8,10 @@ from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.spec import Spec
-from gatekit.spec.compose import options
-from gatekit.spec.resolve import resolve
+from gatekit.spec.library import Library
 
 # Only these can go away with another machine.
-_OF_THE_MACHINE = frozenset({"fp4-needs-blackwell", "architecture-mismatch", "too-few-gpus"})
+OF_THE_MACHINE = frozenset({"fp4-needs-blackwell", "architecture-mismatch", "too-few-gpus"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +22,16 @@ class Selected:
     overrides: tuple[str, ...]
 
 
-def every_model(overrides: Sequence[str], *, dirs: Sequence[Path]) -> tuple[list[Selected], list[Problem]]:
+def every_model(
+    overrides: Sequence[str], *, dirs: Sequence[Path], library: Library | None = None
+) -> tuple[list[Selected], list[Problem]]:
     """Every model of the group with these overrides, and the problems of those that cannot be resolved."""
+    library = library or Library(dirs)
     selected: list[Selected] = []
     problems: list[Problem] = []
-    for model in options("model", config_dirs=dirs):
+    for model in library.options("model"):
         try:
-            selected.append(on_some_machine([f"model={model}", *overrides], dirs=dirs))
+            selected.append(_on_some_machine([f"model={model}", *overrides], library))
         except ConfigError as error:
             problems += error.problems
     return selected, list(dict.fromkeys(problems))
@@ -37,17 +39,21 @@ def every_model(overrides: Sequence[str], *, dirs: Sequence[Path]) -> tuple[list
 
 def on_some_machine(overrides: Sequence[str], *, dirs: Sequence[Path]) -> Selected:
     """The spec on the machine it names, on its default one, or on the first that satisfies its rules."""
+    return _on_some_machine(overrides, Library(dirs))
+
+
+def _on_some_machine(overrides: Sequence[str], library: Library) -> Selected:
     try:
-        return Selected(spec=resolve(overrides, dirs=dirs), overrides=tuple(overrides))
+        return Selected(spec=library.resolve(overrides), overrides=tuple(overrides))
     except ConfigError as error:
         reasons = {problem.reason for problem in error.problems}
-        if not reasons <= _OF_THE_MACHINE or any(override.startswith("hw=") for override in overrides):
+        if not reasons <= OF_THE_MACHINE or any(override.startswith("hw=") for override in overrides):
             raise
         first = error
-    for machine in options("hw", config_dirs=dirs):
+    for machine in library.options("hw"):
         there = (*overrides, f"hw={machine}")
         try:
-            return Selected(spec=resolve(there, dirs=dirs), overrides=there)
+            return Selected(spec=library.resolve(there), overrides=there)
         except ConfigError:
             continue
     raise first

@@ -9,6 +9,7 @@ import pytest
 
 from command_line import gatekit
 from gatekit.records.canonical import canonical_json, digest
+from nights import run_nights, series
 
 
 def explained(folder: Path, *overrides: str) -> dict[str, str]:
@@ -111,3 +112,16 @@ def test_a_verdict_whose_history_is_gone(tmp_path: Path) -> None:
     assert shown.code == 0
     assert "not computed anew: a run it rests on is not at hand: old" in shown.out
     assert "as stored: it does not follow from what is at hand" in shown.out
+
+
+def test_a_paired_test_beside_a_rule_without_history(tmp_path: Path) -> None:
+    """The builds of a test question by question come from the series as it was, where the rule itself names none."""
+    asked = ("task.n=100", "task.order_seed=1", "gate.delta=0.1", "engine.dispersion=0.5")
+    run_nights(tmp_path, series("night", 0.95, 3, first="2026-08-30"), "gate=auto", *asked)
+    stop = ("gate.method=exact_binomial", "gate.early_stop=paired_sprt", "engine.latency={}", "engine.accuracy=0.2")
+    bad = gatekit(tmp_path, "--run-id", "bad", *asked, *stop, "--json")
+    assert (bad.code, bad.data["reason_code"]) == (1, "sequential-fail"), bad.err
+    run_nights(tmp_path, series("later", 0.951, 1, first="2099-01-01"), "gate=auto", *asked)
+    said = " ".join(gatekit(tmp_path, "explain", "bad").out.split())
+    assert "the log likelihood ratio is" in said
+    assert "today computed anew from the record: FAIL, as stored" in said

@@ -73,11 +73,11 @@ def test_three_nights_see_two_points(history: Path) -> None:
 
 
 def test_a_repeated_build_is_one_observation(history: Path) -> None:
-    """The same build again, with other answers, takes the place of its earlier run."""
+    """The same build again, with other answers, adds nothing to its first run."""
     assert night(history, "again", 0.949, 11).code == 0
     more = rule(night(history, "more", 0.9501, 12))
-    assert "again" in more["used"]
-    assert "night-3" not in more["used"]
+    assert "again" not in more["used"]
+    assert "night-3" in more["used"]
     assert more["excluded"]["same build"] == 1
 
 
@@ -100,9 +100,14 @@ def test_other_protocols_and_other_hardware_are_left_out(tmp_path: Path) -> None
     assert "1 hardware othercpu" in ran.data["reason"]
     assert "1 other protocol.max_tokens" in ran.data["reason"]
     assert "1 other n, question_ids" in ran.data["reason"]
+    assert "; protocol.max_tokens: 300 -> 256" in ran.data["reason"]
     assert "gate.exchangeable_hardware=[othercpu]" in ran.data["hint"]
     pooled = night(tmp_path, "pooled", 0.952, 3, "task.n=60", "gate.exchangeable_hardware=[othercpu]")
     assert rule(pooled)["used"] == ["elsewhere", "tonight"]
+    (told,) = [note for note in rule(pooled)["notes"] if note.startswith("another series: ")]
+    assert "protocol.max_tokens: 300 -> 256" in told
+    assert "1 " in told.rpartition(";")[2]
+    assert told.endswith("not comparable")
 
 
 def test_runs_that_measured_nothing_are_no_history(tmp_path: Path) -> None:

@@ -101,15 +101,15 @@ def test_runs_that_are_left_out_make_no_lock_stale(folder: Path) -> None:
 def test_a_check_without_a_selection_reads_every_lock(folder: Path) -> None:
     """A lock that no selected spec names is named as not checked, with its command; an edited one exits 2."""
     assert recompute(folder, "--write").code == 0
-    stray = folder / LOCK.parent / "gone-b200-vllm.lock.yaml"
+    stray = folder / LOCK.parent / "gone-b200-x-vllm.lock.yaml"
     found = look(folder / LOCK, "simulated-cpu-sim", "").lock
     assert found is not None
-    write_lock(stray, replace(found, spec="gone-b200-vllm"))
+    write_lock(stray, replace(found, spec="gone-b200-x-vllm", hw="b200-x"))
     checked = here(folder, "thresholds", "recompute", "--check", "--all-series")
     assert checked.code == 0, checked.err
     (line,) = checked.err.splitlines()
     assert f"not checked: {LOCK.parent / stray.name}: no selected spec names it" in line
-    assert line.endswith("gatekit thresholds recompute model=gone hw=b200 engine=vllm task.n=100 --check")
+    assert line.endswith("gatekit thresholds recompute model=gone hw=b200-x engine=vllm task.n=100 --check")
     stray.write_text(stray.read_text().replace("n: 100\n", "n: 101\n"))
     edited = here(folder, "thresholds", "recompute", "--check", "--json")
     assert (edited.code, edited.data["exit_code"]) == (2, 2)
@@ -442,3 +442,73 @@ def test_show_without_a_lock_says_so(folder: Path) -> None:
     assert ran.code == 4
     assert "none in conf/thresholds" in ran.out
     assert "night-03" in ran.out
+
+
+LOCKED = ("gate=locked", "task.n=100", "engine.latency={}", "engine.dispersion=0.5", "--json")
+
+
+def test_a_pinned_build_moves_no_lock(folder: Path) -> None:
+    """Twenty more healthy nights of one build, each with other answers, leave its lock current, byte for byte."""
+    assert recompute(folder, "--write").code == 0
+    before = (folder / LOCK).read_bytes()
+    pinned = [replace(NIGHTS[0], run_id=f"pinned-{n:02}", flips=100 + n, day="2026-09-03") for n in range(20)]
+    records = run_nights(folder, pinned, *ASKED)
+    assert len({tuple(seen.status for seen in record.observations) for record in records}) > 10
+    told = recompute(folder, "--write")
+    assert (told.code, "the lock is current" in told.out) == (0, True), told.out
+    assert "same build" in told.out
+    assert (folder / LOCK).read_bytes() == before
+    assert recompute(folder, "--check").code == 0
+
+
+def test_a_lock_whose_run_was_set_aside_decides_nothing(folder: Path) -> None:
+    """After a quarantine or a new scoring of a run behind it a locked run is INCONCLUSIVE and names the command."""
+    assert recompute(folder, "--write").code == 0
+    assert here(folder, "history", "quarantine", "night-01", "--reason", "hot").code == 0
+    ran = gatekit(folder, *LOCKED)
+    assert (ran.code, ran.data["reason_code"], ran.data["rule"]) == (4, "lock-run-set-aside", None), ran.err
+    assert ran.data["reason"] == "the lock of simulated-cpu-sim rests on run night-01 (quarantined since)"
+    command = "gatekit thresholds recompute gate=locked task.n=100 'engine.latency={}' engine.dispersion=0.5 --write"
+    assert command in ran.data["hint"]
+    shown = here(folder, "thresholds", "show", *ASKED)
+    assert (shown.code, "rests on run night-01 (quarantined since)" in shown.out) == (4, True)
+    assert here(folder, "history", "release", "night-01", "--reason", "it was not").code == 0
+    assert here(folder, "thresholds", "show", *ASKED).code == 0
+    assert here(folder, "history", "rescore", "night-02", "--extractor", "last_integer").code == 0
+    rescored = gatekit(folder, *LOCKED)
+    assert (rescored.code, "run night-02 (superseded since)" in rescored.data["reason"]) == (4, True), rescored.err
+    assert recompute(folder, "--write", "--allow-looser", "--reason", "night-02 is scored anew").code == 0
+    assert gatekit(folder, *LOCKED).code == 0
+
+
+def test_a_lock_of_another_history_says_what_it_cannot_tell(folder: Path, tmp_path: Path) -> None:
+    """Where the runs behind a lock are not in the history, or none is named, it decides, and a note says so."""
+    assert recompute(folder, "--write").code == 0
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(folder / "conf", elsewhere / "conf")
+    ran = gatekit(elsewhere, *LOCKED)
+    unknown = "4 of the 4 runs behind the lock: not in this history, so that whether one was set aside since"
+    assert (ran.code, any(note.startswith(unknown) for note in ran.data["rule"]["notes"])) == (0, True), ran.out
+    lock = look(folder / LOCK, "simulated-cpu-sim", "").lock
+    assert lock is not None
+    write_lock(folder / LOCK, replace(lock, used=()))
+    unnamed = gatekit(folder, *LOCKED)
+    assert unnamed.code == 0
+    assert any(note.startswith("the lock names no run that it rests on") for note in unnamed.data["rule"]["notes"])
+
+
+def test_no_lock_rests_on_a_record_that_was_changed(folder: Path) -> None:
+    """A record file that is not what was indexed keeps --write from writing, in one line; one that is gone does not."""
+    path = folder / ".gatekit/runs/night-01/record.json"
+    whole = path.read_bytes()
+    path.chmod(0o600)
+    path.write_bytes(whole.replace(b'"status":"wrong"', b'"status":"right"', 1))
+    ran = recompute(folder, "--write")
+    assert (ran.code, (folder / LOCK).exists()) == (3, False)
+    assert "no lock is written: the record of run night-01 was changed since it was indexed" in ran.err
+    assert here(folder, "thresholds", "recompute", "--all-series", "--write").code == 3
+    assert recompute(folder).code == 0, "what writes nothing reads no record"
+    path.write_bytes(whole + b" ")
+    assert recompute(folder, "--write").code == 3
+    path.unlink()
+    assert recompute(folder, "--write").code == 0

@@ -155,3 +155,51 @@ def test_a_name_of_anyone_is_one_file_of_the_folder(tmp_path: Path) -> None:
     (path,) = (tmp_path / "conf" / "thresholds").iterdir()
     assert path.name == "%2E.%2F..%2F%1B%5B2J%7Cx.lock.yaml"
     assert here(tmp_path, "thresholds", "recompute", "--all-series", "--check").code == 0
+
+
+@pytest.mark.parametrize(
+    ("locks", "says"),
+    [
+        ("out", "is not below this folder"),
+        ("out/deeper", "is not below this folder"),
+        (".git/hooks", "is in a hidden folder"),
+        ("conf/.hidden", "is in a hidden folder"),
+        ("inner", "is in a hidden folder"),
+        ("loop/locks", "cannot be followed"),
+        ("a\0b", "is not below this folder"),
+        ("\ud800", "is not below this folder"),
+    ],
+)
+def test_no_link_and_no_hidden_folder_takes_locks(tmp_path: Path, locks: str, says: str) -> None:
+    """Links are followed before it is said that a folder is below the working directory, and hidden ones are taboo."""
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    for folder in (work / ".git" / "hooks", elsewhere):
+        folder.mkdir(parents=True)
+    (work / "out").symlink_to(elsewhere)
+    (work / "inner").symlink_to(work / ".git" / "hooks")
+    (work / "loop").symlink_to("loop")
+    bad = gate_with(locks=locks)
+    fill(work, [row("good", night) for night in range(3)] + [row("bad", night, bad) for night in range(3)])
+    ran = here(work, "thresholds", "recompute", "--all-series", "--write")
+    assert (ran.code, len(ran.err.splitlines()), says in ran.err) == (2, 1, True), ran.err
+    assert "1 series: 1 written" in ran.out
+    assert list(elsewhere.iterdir()) == [] == list((work / ".git" / "hooks").iterdir())
+
+
+def test_a_link_that_stays_here_is_followed(tmp_path: Path) -> None:
+    """A folder of locks may be a link to another one below the working directory."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "locks").symlink_to("real")
+    fill(tmp_path, [row("good", night, gate_with(locks="locks")) for night in range(3)])
+    assert here(tmp_path, "thresholds", "recompute", "--all-series", "--write").code == 0
+    assert len(list((tmp_path / "real").iterdir())) == 1
+
+
+@pytest.mark.parametrize("fields", [{"n": "x"}, {"n": None}, {"n": True}, {"n": 0}])
+def test_a_key_that_tells_no_number_of_questions_is_left_out(tmp_path: Path, fields: Plain) -> None:
+    """A series whose key was never made by a run is one line; the others are done."""
+    fill(tmp_path, [row("good", night) for night in range(3)] + [row("bad", night, **fields) for night in range(3)])
+    ran = here(tmp_path, "thresholds", "recompute", "--all-series", "--write")
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran.err
+    assert "tells no number of questions" in ran.err
+    assert "1 series: 1 written" in ran.out

@@ -7,30 +7,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import psutil
 import pytest
 
-from gatekit.records import spec as spec_records
 from gatekit.records.answers import Question
 from gatekit.records.canonical import Plain
-from gatekit.records.spec import (
-    Api,
-    Client,
-    Engine,
-    EngineKind,
-    Gate,
-    Hardware,
-    History,
-    Method,
-    Model,
-    ShotOverlap,
-    ShotSource,
-    Spec,
-    Task,
-)
+from gatekit.records.spec import Engine, EngineKind, Hardware, Model, Spec
+from spec_builders import spec_of
 
 
 class SpecMaker(Protocol):
@@ -44,27 +30,18 @@ def make_spec() -> SpecMaker:
     """A complete Spec around the given engine fields."""
 
     def make(*, model: Model | None = None, hw: Hardware | None = None, **engine: Any) -> Spec:
-        return Spec(
-            name="test",
+        spec = spec_of(
+            "test",
+            protocol={"name": "chat", "shots": 0, "shot_template": "", "question_template": "{question}"}
+            | {"stop": (), "max_tokens": 512, "extractor": "strict", "temperature": None},
+            gate={"name": "floor", "floor": 0.8},
+            client={"request_timeout_s": 10, "deadline_s": 60, "outage_s": 30},
+        )
+        return replace(
+            spec,
             model=model or Model(name="org/model", server_args={}, server_env={}),
             hw=hw or Hardware(name="any", vendor="none"),
             engine=Engine(**{"name": "sim", "kind": EngineKind.SIM, "env": {}, **engine}),
-            protocol=spec_records.Protocol(
-                name="chat",
-                api=Api.CHAT,
-                shots=0,
-                shots_source=ShotSource.TRAIN,
-                shots_overlap=ShotOverlap.REFUSE,
-                shot_template="",
-                question_template="{question}",
-                stop=(),
-                max_tokens=512,
-                extractor="strict",
-            ),
-            task=Task(name="gsm8k", dataset="gsm8k", files={}),
-            gate=Gate(name="floor", method=Method.STATIC_FLOOR, floor=0.8),
-            history=History(name="none", dir="history"),
-            client=Client(concurrency=8, request_timeout_s=10, deadline_s=60, outage_s=30, attempts=3),
         )
 
     return make

@@ -23,16 +23,25 @@ def kept(spec: Spec, *runs: PastRun, n: int = N) -> tuple[list[str], dict[str, i
     return [one.run_id for one in found.runs], dict(found.excluded)
 
 
-def test_the_last_run_of_a_build_counts(make_spec: Maker) -> None:
-    """Runs of one build are one observation, the most recent one; the order of the rest stays."""
+def test_the_first_run_of_a_build_counts(make_spec: Maker) -> None:
+    """Runs of one build are one observation, the first one; the order of the rest stays."""
     runs = [run(f"{i}", flipped(N, [i]), build=build) for i, build in enumerate("abac")]
-    assert kept(make_spec(), *runs) == (["1", "2", "3"], {"same build": 1})
+    assert kept(make_spec(), *runs) == (["0", "1", "3"], {"same build": 1})
 
 
 def test_equal_answers_are_one_observation(make_spec: Maker) -> None:
     """Two builds with the same answers question by question have the same numerics: one counts."""
     runs = [run("1", flipped(N, [3])), run("2", flipped(N, [4])), run("3", flipped(N, [3]))]
-    assert kept(make_spec(), *runs) == (["2", "3"], {"same answers": 1})
+    assert kept(make_spec(), *runs) == (["1", "2"], {"same answers": 1})
+
+
+def test_a_build_that_answered_like_another_is_that_one(make_spec: Maker) -> None:
+    """A build whose first run repeats another's answers has had its vote: its later nights add none."""
+    runs = [
+        run(f"{i}", flipped(N, [place]), build=build)
+        for i, (build, place) in enumerate((("a", 3), ("b", 3), ("b", 4), ("c", 4)))
+    ]
+    assert kept(make_spec(), *runs) == (["0"], {"same answers": 2, "same build": 1})
 
 
 def test_equal_totals_are_not_equal_answers(make_spec: Maker) -> None:
@@ -41,11 +50,12 @@ def test_equal_totals_are_not_equal_answers(make_spec: Maker) -> None:
 
 
 def test_an_unknown_build_counts_if_its_answers_differ(make_spec: Maker) -> None:
-    """Without a build, other answers make a run its own; without answers either, only the last one counts."""
+    """Without a build, other answers make a run its own; without answers either, only the first one counts."""
     runs = [run(f"{i}", flipped(N, [place]), build=None) for i, place in enumerate((3, 4, 3))]
-    assert kept(make_spec(), *runs) == (["1", "2"], {"same answers": 1})
+    assert kept(make_spec(), *runs) == (["0", "1"], {"same answers": 1})
     unknown = [run(f"{i}", None, n=N, correct=40 + i, build=None) for i in range(3)]
-    assert kept(make_spec(), *unknown) == (["2"], {"unknown build": 2})
+    assert kept(make_spec(), *unknown) == (["0"], {"unknown build": 2})
+    assert kept(make_spec(), replace(unknown[0], correct=48), *runs)[1] == {"same answers": 1}
 
 
 def test_other_hardware_counts_only_where_declared(make_spec: Maker) -> None:
@@ -102,18 +112,19 @@ def test_later_builds_are_after_the_baseline() -> None:
     assert (found.runs, found.later, found.excluded) == (runs[:3], runs[3:], {AFTER: 2})
 
 
-def test_the_most_recent_run_of_a_build_counts_while_the_baseline_is_open() -> None:
-    """Before the baseline is complete a new run of one of its builds takes the old one's place."""
-    runs = [run(f"{i}", flipped(N, [i]), build=build) for i, build in enumerate("abab")]
+def test_a_pinned_build_leaves_an_open_norm_alone() -> None:
+    """Before the baseline is complete too, healthy nights of a build with other answers move nothing."""
+    runs = [run(f"{i}", flipped(N, [i]), build=build) for i, build in enumerate("ab" + "b" * 20)]
     found = norm(3, *runs)
-    assert ([one.run_id for one in found.runs], found.later) == (["2", "3"], ())
+    assert ([one.run_id for one in found.runs], found.later) == (["0", "1"], ())
+    assert found.excluded == {"same build": 20}
 
 
 def test_a_later_run_of_a_build_of_the_baseline_does_not_move_it() -> None:
     """Once the baseline is complete a new run of one of its builds is a later run like any other."""
     runs = [run(f"{i}", flipped(N, [i]), build=build) for i, build in enumerate("abacab")]
     found = norm(3, *runs)
-    assert [one.run_id for one in found.runs] == ["1", "2", "3"]
+    assert [one.run_id for one in found.runs] == ["0", "1", "3"]
     assert [one.run_id for one in found.later] == ["4", "5"]
     assert found.excluded == {"same build": 1, AFTER: 2}
 
@@ -122,7 +133,7 @@ def test_equal_answers_fill_no_baseline() -> None:
     """Builds that answer alike are one observation, so a baseline of two waits for other answers."""
     runs = [run(f"{i}", flipped(N, [place])) for i, place in enumerate((1, 1, 1, 2, 3))]
     found = norm(2, *runs)
-    assert [one.run_id for one in found.runs] == ["2", "3"]
+    assert [one.run_id for one in found.runs] == ["0", "3"]
     assert [one.run_id for one in found.later] == ["4"]
 
 
@@ -137,15 +148,14 @@ ARRIVALS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 5)), max
 
 @settings(deadline=None, max_examples=150)
 @given(arrivals=ARRIVALS, later=ARRIVALS, builds=st.integers(2, 4))
-def test_nothing_that_comes_later_moves_a_complete_norm(
+def test_nothing_that_comes_later_moves_a_norm(
     arrivals: list[tuple[str, int]], later: list[tuple[str, int]], builds: int
 ) -> None:
-    """A norm with a run after it, or one that is complete, is the same whatever arrives afterwards."""
+    """Whatever arrives afterwards, the runs of a norm stay; while it is open others may join them, behind them."""
     runs = [run(f"{i}", flipped(N, [place]), build=build) for i, (build, place) in enumerate((*arrivals, *later))]
     before, after = norm(builds, *runs[: len(arrivals)]), norm(builds, *runs)
-    if len(before.runs) >= builds:
-        assert after.runs == before.runs
-        assert after.later[: len(before.later)] == before.later
+    assert after.runs[: len(before.runs)] == before.runs
+    assert after.later[: len(before.later)] == before.later
     assert len(after.runs) <= builds
     assert len(after.runs) + sum(after.excluded.values()) == len(runs)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from gatekit.gate.audit import Audit, audit_gate, audit_spec, audit_typed
-from gatekit.records.spec import Budget, Gate, MeasuredUnder, Method, Observed, Spec
+from gatekit.records.spec import Budget, EarlyStop, Gate, MeasuredUnder, Method, Observed, Spec
 
 FLOORS = st.integers(min_value=0, max_value=100).map(lambda percent: percent / 100)
 
@@ -220,3 +220,48 @@ def test_a_rule_that_falls_back_on_nothing_says_so(method: Method) -> None:
     assert "without it every verdict is INCONCLUSIVE" in said
     for weaker in (Method.AUTO, Method.BETA_BINOMIAL_PREDICTIVE):
         assert "INCONCLUSIVE" not in texts(audit_gate(measured(None, weaker), 1319, name="m"))["needs-history"]
+
+
+def early(make_spec: Callable[..., Spec], early_stop: EarlyStop, **fields: object) -> Audit:
+    """The audit of a gate of a measured accuracy of 0.95 with a sequential test."""
+    rates = {"budget": Budget(nights=365, gates=1), "delta": 0.05, "early_stop": early_stop}
+    gate = {"method": Method.EXACT_BINOMIAL, "floor": None, "observed": Observed(correct=1253, n=1319)}
+    return audit_spec(make_spec(gate={**gate, **rates, **fields}, task={"order_seed": 1}), 1319)
+
+
+def test_a_sequential_test_takes_its_share(make_spec: Callable[..., Spec]) -> None:
+    """Beside a sequential test the figures are those of the rule at half of its rates, as a run decides."""
+    alone, beside = early(make_spec, EarlyStop.NONE), early(make_spec, EarlyStop.WOR_MIXTURE)
+    assert alone.figures is not None
+    assert beside.figures is not None
+    assert (alone.figures.k_reject, beside.figures.k_reject) == (1230, 1228)
+    assert not {"early-stop", "no-early-stop"} & alone.ids
+    assert "half of alpha 0.00274 and of beta 0.1" in texts(beside)["early-stop"]
+    assert "at most 0.137 % of false alarms and 5 % of misses" in texts(beside)["early-stop"]
+    for method in (Method.AUTO, Method.LOCKED):
+        assert early(make_spec, EarlyStop.WOR_MIXTURE, method=method).figures == beside.figures
+
+
+@pytest.mark.parametrize(
+    ("early_stop", "fields", "says"),
+    [
+        (EarlyStop.WOR_MIXTURE, {"delta": 0.01}, "cannot tell a drop of 0.01"),
+        (EarlyStop.WOR_MIXTURE, {"delta": None}, "a run is refused: gate hand: early_stop needs gate.delta"),
+        (EarlyStop.PAIRED_SPRT, {}, "0 distinct builds with answers per question"),
+    ],
+)
+def test_where_no_test_can_be_made_the_rule_keeps_its_rates(
+    make_spec: Callable[..., Spec], early_stop: EarlyStop, fields: dict[str, object], says: str
+) -> None:
+    """A sequential test that cannot be made takes nothing, and it is said why there is none."""
+    found = early(make_spec, early_stop, **fields)
+    assert found.figures is not None
+    assert found.figures.k_reject == 1230
+    assert says in texts(found)["no-early-stop"]
+
+
+def test_a_lock_is_not_bound_by_what_a_floor_was_measured_under(make_spec: Callable[..., Spec]) -> None:
+    """Beside a lock a floor of another protocol decides nothing, and the audit says so instead of INCONCLUSIVE."""
+    gate = {"method": Method.LOCKED, "floor": 0.9, "measured_under": MeasuredUnder(n=1319)}
+    said = texts(audit_spec(make_spec(gate=gate), 200))
+    assert said["protocol-mismatch"].startswith("gate.floor does not bind beside a lock, which decides alone")

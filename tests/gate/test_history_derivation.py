@@ -16,7 +16,7 @@ from gatekit.gate.strata import Statuses
 from gatekit.records.answers import Observation, count
 from gatekit.records.past import Past
 from gatekit.records.run import Comparability, Dataset, RunRecord
-from gatekit.records.spec import Method, Observed, Spec
+from gatekit.records.spec import EarlyStop, Method, Observed, Spec
 from gatekit.records.verdict import Outcome
 from lock_builders import locked
 from past_builders import detailed, flipped, statuses, totals
@@ -217,7 +217,7 @@ def test_a_locked_verdict_follows_from_its_counts(make_spec: Maker) -> None:
     assert past.lock is not None
     other = derive(stored, replace(past, lock=replace(past.lock, k_reject=160, inputs="sha256:" + "0" * 64)))
     assert other.disagreement is not None
-    assert other.disagreement.startswith("the lock of today is another one: k_reject, k_accept = 160, none")
+    assert other.disagreement.startswith("the lock of today is another one and says FAIL below 160; ")
 
 
 def test_missing_runs_are_named_and_nothing_is_computed(make_spec: Maker) -> None:
@@ -274,3 +274,36 @@ def test_a_record_becomes_the_run_it_was(make_spec: Maker, method: Method) -> No
     assert (found.run_id, found.n, found.correct) == ("tonight", N, 175)
     assert found.outcomes == bytes(letter == "c" for letter in flipped(N, range(5, 30)))
     assert past_run(replace(stored, observations=())).outcomes is None
+
+
+@pytest.mark.parametrize(
+    "method",
+    [Method.BETA_BINOMIAL_PREDICTIVE, Method.EXACT_BINOMIAL, Method.MODERATED_T, Method.EXACT_MCNEMAR, Method.LOCKED],
+)
+def test_a_paired_test_is_made_again_under_every_rule(make_spec: Maker, method: Method) -> None:
+    """The test question by question rests on the whole norm, whatever its rule takes of it; else it is as stored."""
+    series = detailed([flipped(N, range(10 + i, 30 + i)) for i in range(4)])
+    past = locked(series, N)
+    early = {"early_stop": EarlyStop.PAIRED_SPRT, "delta": 0.1, "observed": Observed(correct=180, n=N)}
+    spec = spec_of(make_spec, method, **early)
+    spec = replace(spec, task=replace(spec.task, order_seed=1))
+    stored = record(spec, "w" * 20 + "-" * 180, past)
+    assert stored.verdict.reason_code == "sequential-fail"
+    found = derive(stored, past)
+    assert (found.recomputed, found.disagreement) == (Outcome.FAIL, None)
+    assert "the log likelihood ratio is" in lines(found)["stop"]
+    assert stored.verdict.rule is not None
+    used = stored.verdict.rule.used
+    alone = derive(stored, replace(past, runs=tuple(one for one in series.runs if one.run_id in used)))
+    assert alone.recomputed is (Outcome.FAIL if len(used) == len(series.runs) else None)
+
+
+def test_a_test_of_a_changed_lock_reads_well(make_spec: Maker) -> None:
+    """What differs is said in counts as people read them, with no `none` among them."""
+    past = locked(totals([178, 180, 182], N), N)
+    stored = record(spec_of(make_spec, Method.LOCKED), flipped(N, range(28)), past)
+    assert past.lock is not None
+    moved = replace(past.lock, k_reject=160, k_accept=170, inputs="sha256:" + "0" * 64)
+    told = derive(stored, replace(past, lock=moved)).disagreement
+    before = "the one that decided said FAIL below 173"
+    assert told == f"the lock of today is another one and says FAIL below 160, PASS from 170; {before}"

@@ -9,9 +9,9 @@ import pytest
 
 from gatekit.gate.decide import decide
 from gatekit.gate.settled import settled
-from gatekit.records.past import Past
+from gatekit.records.past import QUARANTINED, SUPERSEDED, Past
 from gatekit.records.run import Comparability
-from gatekit.records.spec import EarlyStop, Method, Spec
+from gatekit.records.spec import EarlyStop, MeasuredUnder, Method, Spec
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.stats.next_count import NextCount, count_tail
 from lock_builders import AUTO, KEY, lock_of, locked
@@ -144,3 +144,33 @@ def test_a_locked_run_is_settled_by_its_count(make_spec: Maker) -> None:
     assert settled(spec, statuses("w" * 27 + "-" * 173), past) is None
     assert settled(spec, statuses("w" * 28 + "-" * 172), past) is FAIL
     assert settled(spec, statuses("w" * 200), HISTORY) is None
+
+
+def test_a_floor_of_another_protocol_does_not_veto_a_lock(make_spec: Maker) -> None:
+    """A lock holds for its own key: a floor that was measured elsewhere neither decides nor keeps it from deciding."""
+    past, under = locked(HISTORY, N), MeasuredUnder(max_tokens=99)
+    spec = make_spec(gate=gate(floor=0.99, measured_under=under))
+    passed, failed = judged(spec, N - 173, past), judged(spec, N - 172, past)
+    assert (passed.outcome, failed.outcome, failed.reason_code) == (PASS, FAIL, "below-threshold")
+    assert passed.rule is not None
+    assert passed.rule.k_reject == 173
+    (told,) = [line for line in passed.warnings if "does not bind" in line]
+    assert told.startswith("gate.floor 0.99 does not bind: it was measured under max_tokens=99 (this run: 1024)")
+    assert settled(spec, statuses("w" * 28 + "-" * 172), past) is FAIL
+    same = make_spec(gate=gate(floor=0.99, measured_under=MeasuredUnder(max_tokens=1024)))
+    assert judged(same, N - 173, past).reason_code == "below-floor"
+
+
+@pytest.mark.parametrize("why", [QUARANTINED, SUPERSEDED])
+def test_a_lock_rests_on_no_run_that_was_set_aside(make_spec: Maker, why: str) -> None:
+    """A run behind the lock that was quarantined or superseded since leaves it without a verdict, and is named."""
+    past, spec = locked(HISTORY, N), make_spec(gate=gate())
+    gone = replace(past, runs=past.runs[1:], left_out={"t0": why})
+    verdict = judged(spec, 0, gone)
+    assert (verdict.outcome, verdict.reason_code, verdict.rule) == (INCONCLUSIVE, "lock-run-set-aside", None)
+    assert verdict.reason == f"the lock of spec rests on run t0 ({why} since)"
+    assert "gatekit thresholds recompute ... --write" in verdict.hint
+    every = replace(past, runs=(), left_out=dict.fromkeys(("t0", "t1", "t2"), why))
+    assert judged(spec, 0, every).reason.endswith(" and 1 more")
+    older = replace(past, runs=(), left_out=dict.fromkeys(("t0", "t1", "t2"), "before the rebaseline"))
+    assert judged(spec, 0, older).outcome is PASS

@@ -15,55 +15,31 @@ from gatekit.history.place import Place
 from gatekit.records.answers import Failure, FailureKind, Observation, Status, count
 from gatekit.records.canonical import digest
 from gatekit.records.run import Comparability, Dataset, RunRecord, Served
-from gatekit.records.spec import (
-    Api,
-    Client,
-    Engine,
-    EngineKind,
-    Gate,
-    Hardware,
-    History,
-    Method,
-    Model,
-    Protocol,
-    ShotOverlap,
-    ShotSource,
-    Spec,
-    SplitFile,
-    Task,
-)
+from gatekit.records.spec import SplitFile
 from gatekit.records.verdict import Interval, Outcome, Rule, Verdict
 from postgres_server import PostgresServer, binaries
+from spec_builders import spec_of
 
 MakeRecord = Callable[..., RunRecord]
 
-_SPEC = Spec(
-    name="tiny-cpu",
-    model=Model(name="org/tiny", server_args={"vllm": ("--enforce-eager",)}, server_env={"vllm": {"A": "1"}}),
-    hw=Hardware(name="b200", vendor="nvidia", gpu="B200", count=1, memory_gib=180.0),
-    engine=Engine(name="vllm", kind=EngineKind.LAUNCH, env={}, command=("vllm", "serve"), flags={"tp": "--tp"}),
-    protocol=Protocol(
-        name="chat",
-        api=Api.CHAT,
-        shots=5,
-        shots_source=ShotSource.TRAIN,
-        shots_overlap=ShotOverlap.REFUSE,
-        shot_template="Q: {question}\nA: {answer}\n",
-        question_template="Q: {question}\nA:",
-        stop=("Q:",),
-        max_tokens=256,
-        temperature=0.0,
-        extractor="gatekit",
-    ),
-    task=Task(
-        name="gsm8k",
-        dataset="gsm8k",
-        n=4,
-        files={"test": SplitFile(sha256="0" * 64, rows=4, url="https://x")},
-    ),
-    gate=Gate(name="floor", method=Method.STATIC_FLOOR, floor=0.5),
-    history=History(name="local", dir=".gatekit"),
-    client=Client(concurrency=8, request_timeout_s=60.0, deadline_s=600.0, attempts=3, outage_s=60.0),
+_SPEC = spec_of(
+    "tiny-cpu",
+    model={"name": "org/tiny", "revision": None}
+    | {"server_args": {"vllm": ("--enforce-eager",)}, "server_env": {"vllm": {"A": "1"}}},
+    hw={"gpu": "B200", "count": 1, "memory_gib": 180.0},
+    engine={"command": ("vllm", "serve"), "flags": {"tensor_parallel_size": "--tp"}},
+    protocol={
+        "name": "chat",
+        "shot_template": "Q: {question}\nA: {answer}\n",
+        "question_template": "Q: {question}\nA:",
+        "stop": ("Q:",),
+        "max_tokens": 256,
+        "extractor": "gatekit",
+    },
+    task={"n": 4, "files": {"test": SplitFile(sha256="0" * 64, rows=4, url="https://x")}},
+    gate={"name": "floor", "floor": 0.5},
+    history={"dir": ".gatekit"},
+    client={"deadline_s": 600.0},
 )
 _RULE = Rule(
     method="static_floor",

@@ -141,5 +141,6 @@ def test_a_run_is_quarantined_once(tmp_path: Path, make_record: MakeRecord) -> N
     again = gatekit(tmp_path, *arguments)
     assert (again.code, again.out) == (2, "")
     assert again.err == (
-        "gatekit: run run-1 is quarantined already; `gatekit history release run-1 --reason TEXT` [nothing-to-do]\n"
+        "gatekit: run run-1 is quarantined already; "
+        "`gatekit history release --dir . run-1 --reason TEXT` [nothing-to-do]\n"
     )

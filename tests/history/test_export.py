@@ -47,12 +47,14 @@ def _export(folder: Path, *arguments: str | Path) -> None:
 
 
 def test_each_line_is_a_whole_record(kept: Path, tmp_path: Path) -> None:
-    """JSON lines hold the very bytes of the record files, in order of arrival, in a private file."""
+    """JSON lines hold the very bytes of the record files, in order of arrival, then of the acts, in a private file."""
     out = tmp_path / "out.jsonl"
     _export(kept, out)
     lines = out.read_bytes().splitlines(keepends=True)
-    assert lines == [(kept / f"runs/run-{number}/record.json").read_bytes() for number in (1, 2, 3)]
-    assert [record_from_plain(json.loads(line)).run_id for line in lines] == ["run-1", "run-2", "run-3"]
+    (act,) = (kept / "acts").iterdir()
+    assert lines[:3] == [(kept / f"runs/run-{number}/record.json").read_bytes() for number in (1, 2, 3)]
+    assert lines[3:] == [act.read_bytes()]
+    assert [record_from_plain(json.loads(line)).run_id for line in lines[:3]] == ["run-1", "run-2", "run-3"]
     assert out.stat().st_mode & 0o777 == 0o600
 
 
@@ -150,7 +152,7 @@ def test_runs_can_be_chosen(kept: Path, tmp_path: Path, arguments: tuple[str, st
     named = {"KEY": key, "SHORT": key.removeprefix("sha256:")[:8]}
     _export(kept, tmp_path / "out", arguments[0], named.get(arguments[1], arguments[1]))
     lines = (tmp_path / "out").read_text(errors="replace").splitlines()
-    assert [json.loads(line)["run_id"] for line in lines] == runs
+    assert [plain["run_id"] for plain in map(json.loads, lines) if "run_id" in plain] == runs
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_a_wrong_export_is_one_line(
     assert [path.name for path in tmp_path.iterdir()] == [".gatekit"]
 
 
-def test_stdout_holds_the_records_alone(kept: Path, tmp_path: Path, make_record: MakeRecord) -> None:
+def test_stdout_holds_the_records_and_acts_alone(kept: Path, tmp_path: Path, make_record: MakeRecord) -> None:
     """`-` writes the very bytes of the records to stdout, also those that are no clean UTF-8."""
     record = make_record("odd")
     assert record.served is not None
@@ -182,5 +184,5 @@ def test_stdout_holds_the_records_alone(kept: Path, tmp_path: Path, make_record:
     command = [sys.executable, "-m", "gatekit", "history", "export", "-"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.splitlines()[-1] + b"\n" == (kept / "runs/odd/record.json").read_bytes()
+    assert done.stdout.splitlines()[-2] + b"\n" == (kept / "runs/odd/record.json").read_bytes()
     assert gatekit(tmp_path, "history", "export", "-", "--format", "csv").out.count("\n") == 5

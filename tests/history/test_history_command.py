@@ -235,11 +235,12 @@ def test_every_act_on_the_history_is_told_as_a_document(tmp_path: Path, make_rec
         "file": str(file),
         "format": "jsonl",
         "runs": 1,
+        "acts": 0,
     }
     with pytest.raises(ConfigError, match="stdout"):
         _run("export", "-", "--json", "--dir", here)
     said = json.loads(_run("import", file, "--json", "--dir", there))
-    assert (said["added"], said["known"], said["prefix"]) == (1, 0, "r1")
+    assert (said["added"], said["known"], said["first"], said["last"]) == (1, 0, "r1", "r1")
     for command in ("quarantine", "release"):
         said = json.loads(_run(command, "r1", "--reason", "why", "--json", "--dir", there))
         assert (said["act"]["kind"], said["act"]["target"]) == (command, "r1")

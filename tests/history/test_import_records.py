@@ -194,7 +194,7 @@ def test_the_command_moves_a_history(there: Place, tmp_path: Path) -> None:
     done = gatekit(tmp_path, "history", "export", "out.jsonl", "--dir", "there")
     assert (done.code, done.out, done.err) == (0, "", "gatekit: 3 runs written to out.jsonl\n")
     first = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here")
-    assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history\n")
+    assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history; runs c to a\n")
     assert "which is yet to come" in first.err
     assert gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here").out.startswith("added 0 runs, 3")
     wrong = gatekit(tmp_path, "history", "import", "out.jsonl", "task.n=3", "--dir", "here")
@@ -223,7 +223,10 @@ def test_broken_json_is_placed_once(tmp_path: Path, make_record: MakeRecord) -> 
             ),
             "not those of its answers",
         ),
-        (lambda plain: plain["spec"]["engine"].update(accuracy=10**400), "too large"),
+        (
+            lambda plain: plain["spec"]["engine"].update(accuracy=10**400),
+            "spec.engine.accuracy: is not what maximum 1 asks for",
+        ),
     ],
 )
 def test_a_record_against_itself_is_refused(

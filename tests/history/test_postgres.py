@@ -249,7 +249,7 @@ def test_server_that_goes_down_during_a_run(postgres: PostgresServer, database: 
         if postgres._process is None:
             postgres.start()
     assert (command.returncode, "PASS" in out) == (3, True), err
-    assert "not recorded: cannot reach postgresql://gatekit:***@127.0.0.1" in err
+    assert "recorded, but not in the index: cannot reach postgresql://gatekit:***@127.0.0.1" in err
     assert "late/record.json" in err
     assert "gatekit history sync" in err
     said = [gatekit(tmp_path, "history", "sync", extra=variables) for _ in range(2)]

@@ -165,10 +165,10 @@ def _with_digest(plain: dict[str, object]) -> bytes:
     [
         (lambda p: _spoil({**p, "gatekit_version": "9"}), "digest does not match"),
         (lambda p: _with_digest({**p, "extra": 1}), "'extra' was unexpected"),
-        (lambda p: _with_digest({**p, "spec": {**p["spec"], "extra": 1}}), "no field 'extra'"),
+        (lambda p: _with_digest({**p, "spec": {**p["spec"], "extra": 1}}), "spec: .*'extra' was unexpected"),
         (lambda p: _with_digest({**p, "spec": {**p["spec"], "gate": {"name": "g"}}}), "method"),
         (lambda p: _with_digest({**p, "counts": {**p["counts"], "n": 5}}), "counts do not add up"),
-        (lambda p: _with_digest({**p, "format": 2}), r"\$\.format: 1 was expected"),
+        (lambda p: _with_digest({**p, "format": 2}), "format: 1 was expected"),
         (lambda p: json.dumps(p).encode(), "not in canonical form"),
         (lambda p: _spoil(p)[:-1] + b" ", "not in canonical form"),
         (lambda p: _spoil(p)[:1000], "."),

@@ -11,16 +11,23 @@ from pathlib import Path
 import pytest
 
 from gatekit.gate.decide import decide
+from gatekit.gate.prior import own_prior
+from gatekit.gate.recompute import recompute
+from gatekit.gate.retrial import past_run
 from gatekit.history import index
 from gatekit.history.acts import make_act, record_act
 from gatekit.history.past import past_runs
 from gatekit.history.place import Place
 from gatekit.history.remember import remember
+from gatekit.history.series_drift import LockOf
 from gatekit.history.shown_series import Wish, shown_series
 from gatekit.records.act import ActKind
-from gatekit.records.answers import Status, statuses
+from gatekit.records.answers import Status, count, statuses
+from gatekit.records.lock import Lock
+from gatekit.records.past import Past
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Method
+from gatekit.records.verdict import Outcome
 
 MakeRecord = Callable[..., RunRecord]
 
@@ -42,7 +49,7 @@ def night(make_record: MakeRecord, number: int, right: int, *, baseline_builds: 
 
 def test_drift_is_told_with_its_run(place: Place, make_record: MakeRecord) -> None:
     """Low counts that add up after the norm are an alarm with the run and the date it was first raised."""
-    for number, right in enumerate((190, 191, 189, 190, *(186, 185, 186, 184, 185, 184, 185, 184))):
+    for number, right in enumerate((190, 191, 189, 192, *(186, 185, 186, 184, 185, 184, 185, 184))):
         remember(place, night(make_record, number, right))
     (series,) = shown_series(place, Wish(), limit=500)
     assert series.drift is not None
@@ -72,6 +79,73 @@ def test_the_chart_says_what_the_verdict_said(place: Place, make_record: MakeRec
             assert found.group() in series.drift
             told += 1
     assert told >= 2
+
+
+NORM = (190, 191, 189, 192)
+
+
+def failed(record: RunRecord, **counts: object) -> RunRecord:
+    """The run as a FAIL."""
+    return replace(record, verdict=replace(record.verdict, outcome=Outcome.FAIL), **counts)  # type: ignore[arg-type]
+
+
+def drift_of(place: Place, lock_of: LockOf = lambda gate, name: None) -> str | None:
+    """What is said of the only series."""
+    (series,) = shown_series(place, Wish(), limit=500, lock_of=lock_of)
+    return series.drift
+
+
+def test_the_newest_run_that_failed_is_charted_as_one(place: Place, make_record: MakeRecord) -> None:
+    """A FAIL brings its count to the chart and is called one: alone no drift, after low counts the end of one."""
+    for number, right in enumerate((*NORM, 190)):
+        remember(place, night(make_record, number, right))
+    assert "FAIL" not in (drift_of(place) or "")
+    remember(place, failed(night(make_record, 5, 150)))
+    alone = drift_of(place)
+    assert alone is not None
+    assert alone.startswith(
+        "no drift, but run night-5 (2026-11-06), the newest, is a FAIL: it alone brings the CUSUM to"
+    )
+    for number, right in enumerate((187, 186, 187, 186), 6):
+        remember(place, night(make_record, number, right))
+    remember(place, failed(night(make_record, 10, 182)))
+    drifted = drift_of(place)
+    assert drifted is not None
+    assert drifted.startswith("drift: low counts add up since run night-6 ")
+    assert drifted.endswith("; run night-10, the newest, is a FAIL")
+
+
+def test_a_fail_that_stopped_early_is_on_no_chart(place: Place, make_record: MakeRecord) -> None:
+    """A run that was cut short has no accuracy: the chart is that of the others, and says that it is not on it."""
+    for number, right in enumerate((*NORM, 190)):
+        remember(place, night(make_record, number, right))
+    before = drift_of(place)
+    cut = night(make_record, 5, 0)
+    cut = replace(cut, observations=cut.observations[:40])
+    remember(place, failed(cut, counts=count(cut.observations, planned=200)))
+    assert drift_of(
+        place
+    ) == f"{before}; run night-5, the newest, is a FAIL, and not on this chart: it stopped early" + (" or lost answers")
+
+
+def test_the_chart_of_a_locked_gate_is_that_of_its_lock(place: Place, make_record: MakeRecord) -> None:
+    """Where a lock decided, the counts are charted against its prediction; without that lock nothing is charted."""
+    runs = [night(make_record, number, right) for number, right in enumerate((*NORM, 193, 194, 188, 187))]
+    gate = replace(runs[0].spec.gate, method=Method.LOCKED, floor=None)
+    past = Past(runs=tuple(past_run(run) for run in runs[:4]))
+    key = runs[0].comparability
+    lock = recompute(gate, "b200", "tiny-cpu", key, 200, past, own_prior(gate), as_of=None, version="1")
+    assert isinstance(lock, Lock)
+    strict = replace(lock, mean=199.0)
+    for run in runs:
+        spec = replace(run.spec, gate=gate)
+        verdict = decide(spec, statuses(run.observations, run.dataset.question_ids), Past(key=key, lock=strict))
+        remember(place, replace(run, spec=spec, verdict=replace(verdict, outcome=Outcome.PASS)))
+    charted = drift_of(place, lambda gate, name: strict)
+    assert charted is not None
+    assert charted.startswith("drift: low counts add up since run night-4 ")
+    gone = "no chart of drift: the lock that decided run night-7 is not at hand"
+    assert drift_of(place) == drift_of(place, lambda gate, name: replace(strict, inputs=lock.key)) == gone
 
 
 @pytest.mark.parametrize("nights", [1, 2])

@@ -9,9 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from command_line import environment, gatekit
+from gatekit.errors import InfraError
 from gatekit.history import index
 from gatekit.history.place import Place
+from gatekit.history.records_folder import read_stored, record_path
+from gatekit.history.remember import KeptError, remember, sync
 from gatekit.history.verify import verify
+from gatekit.records.answers import Status
+from gatekit.records.run import RunRecord
 
 SIM = ("engine.latency={}", "engine.seed=0", "gate.delta=null")
 Mount = Callable[[str], Path]
@@ -65,3 +70,40 @@ def test_nothing_is_open_to_others(tmp_path: Path) -> None:
         name: oct(mode) for name, mode in modes.items() if mode != (0o700 if (tmp_path / name).is_dir() else 0o600)
     }
     assert wrong == {}
+
+
+def test_a_full_disk_is_told_as_it_is(mounted_tmpfs: Mount, make_record: Callable[..., RunRecord]) -> None:
+    """T01: however much is left when a run ends, what is said is true: the record is whole in its file and the hint
+    says so with the command that adds it, or there is none; never half of one, never a second copy."""
+    folder = mounted_tmpfs("size=8m")  # files that the process has open keep their space
+    statuses = (Status.CORRECT,) * 120  # a record of several pages
+    said: set[type] = set()
+    for spare in range(40):
+        place = Place(dir=folder / f"h{spare}")
+        remember(place, make_record("earlier"))
+        with (folder / "filler").open("wb") as file:
+            file.write(b"x" * max(0, shutil.disk_usage(folder).free - 4096 * spare))
+        error = _error_of(place, make_record("late", statuses=statuses))
+        is_there = record_path(place.dir, "late").exists()
+        said.add(type(error))
+        if isinstance(error, KeptError):
+            assert read_stored(error.path).record == error.record
+            assert f"kept in {error.path}, and `gatekit history sync --dir {place.dir}` adds it" in error.hint
+        elif error is not None:
+            assert (is_there, error.reason) == (False, "disk-full")
+        assert list(place.dir.glob("runs/late/*.tmp")) == []
+        (folder / "filler").unlink()
+        sync(place)
+        rows = [row.run_id for row in index.list_runs(place, limit=9)]
+        assert rows == (["late", "earlier"] if is_there else ["earlier"])
+        assert verify(place).findings == ()
+        shutil.rmtree(place.dir)
+    assert said == {type(None), KeptError, InfraError}
+
+
+def _error_of(place: Place, record: RunRecord) -> InfraError | None:
+    try:
+        remember(place, record)
+    except InfraError as error:
+        return error
+    return None

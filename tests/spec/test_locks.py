@@ -17,7 +17,17 @@ from gatekit.records.canonical import canonical_json, from_plain, to_plain
 from gatekit.records.lock import Lock, Prior
 from gatekit.records.spec import Method, Spec
 from gatekit.resources import conf_dir, schema
-from gatekit.spec.locks import file_name, lock_for, lock_path, look, one_writer, recompute_command, render, write_lock
+from gatekit.spec.locks import (
+    command_of,
+    file_name,
+    lock_for,
+    lock_path,
+    look,
+    one_writer,
+    recompute_command,
+    render,
+    write_lock,
+)
 from gatekit.spec.resolve import resolve
 
 LOCK = Lock(
@@ -311,3 +321,20 @@ def test_the_command_that_mends_a_lock_keeps_what_was_typed_and_no_secret(tmp_pa
     assert recompute_command(spec(tmp_path)) == COMMAND
     elsewhere = resolve(["history.dir=there"], dirs=(conf_dir(),))
     assert recompute_command(elsewhere) == COMMAND.replace(" --write", " history.dir=there --write")
+
+
+@pytest.mark.parametrize(
+    ("name", "hw", "words"),
+    [
+        ("laguna-xs-gb200-nvl72-vllm-nightly", "gb200-nvl72", "model=laguna-xs hw=gb200-nvl72 engine=vllm-nightly"),
+        ("m-b200-vllm", "b200", "model=m hw=b200 engine=vllm"),
+        ("m-b200-vllm", None, "..."),
+        ("m-b200-vllm", "vllm", "..."),
+        ("a-b200-b200-b", "b200", "..."),
+        ("-b200-vllm", "b200", "..."),
+        ("m-b200-", "b200", "..."),
+    ],
+)
+def test_a_lock_names_its_own_command(name: str, hw: str | None, words: str) -> None:
+    """The command follows from the hardware that a lock holds, hyphens or not; where that is not sure it names none."""
+    assert command_of(replace(LOCK, spec=name, hw=hw)) == f"gatekit thresholds recompute {words} task.n=1319"

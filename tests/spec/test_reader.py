@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatekit.errors import ConfigError
-from gatekit.spec.reader import Mark, read
+from gatekit.spec.reader import Mark, examine, read
 
 
 def reasons(path: Path, text: str | bytes) -> list[str]:
@@ -119,3 +119,79 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         read(path)
     places = [problem.where.rpartition("a.yaml:")[2] for problem in caught.value.problems]
     assert places == ["1:4", "2:4", "3:1", "4:4", "5:1"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "off",
+            "y",
+            "N",
+            "00",
+            "08",
+            "-07",
+            "1E5",
+            "1e+5",
+            ".5e3",
+            "190:20:30.15",
+            "0x_1f",
+            "+0x1f",
+            "1e999",
+            "=",
+            "<<",
+        ),
+        *("2001-12-14t21:59:43.10-05:00", "2001-12-14 21:59:43.10 -5", "1.0e+999"),
+    ],
+)
+def test_more_ambiguous_scalars(tmp_path: Path, value: str) -> None:
+    """Numbers, truth values, dates and merge keys that only one of the two versions knows are refused."""
+    (reason,) = reasons(tmp_path / "a.yaml", f"a: {value}\n")
+    assert reason in ("ambiguous-value", "not-finite")
+
+
+def test_plain_scalars_of_both_versions(tmp_path: Path) -> None:
+    """What both versions read alike is not refused, and the key n is a word."""
+    path = tmp_path / "a.yaml"
+    path.write_text("{a: 1.5e+3, b: 0x1f, c: -1, d: 1., e: ~, n: 7, f: nope, g: v1.2.3, h: 1.2.3, i: a:b}\n")
+    assert dict(read(path).data) == {
+        "a": 1500.0,
+        "b": 31,
+        "c": -1,
+        "d": 1.0,
+        "e": None,
+        "n": 7,
+        "f": "nope",
+        "g": "v1.2.3",
+        "h": "1.2.3",
+        "i": "a:b",
+    }
+
+
+def test_what_can_be_read_beside_problems(tmp_path: Path) -> None:
+    """A file with problems is still read: what is wrong is None or left out, and its places are known."""
+    path = tmp_path / "a.yaml"
+    path.write_text("a: on\nb: {c: !x 1, d: 2}\n_target_: x\ne: [1, '${oc.env:X}']\nd: 1\nd: 2\nhydra: {}\n1: x\n")
+    examined = examine(path)
+    assert examined.document is not None
+    assert dict(examined.document.data) == {"a": None, "b": {"c": None, "d": 2}, "e": [1, None], "d": 2}
+    assert examined.broken == {("a",), ("b", "c"), ("e", 1), ("d",)}
+    assert [problem.reason for problem in examined.problems] == [
+        "ambiguous-value",
+        "yaml-tag",
+        "runs-code",
+        "resolver",
+        "duplicate-key",
+        "bad-key",
+        "hydra-node",
+    ]
+
+
+@pytest.mark.parametrize("text", ["a: [1\n", "- a\n", "a: " + "[" * 40, b"a: \xff\n"])
+def test_what_cannot_be_read_at_all(tmp_path: Path, text: str | bytes) -> None:
+    """No YAML, no mapping, no end and no text leave problems, and no document."""
+    path = tmp_path / "a.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    examined = examine(path)
+    assert examined.document is None
+    assert examined.problems

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from gatekit.cli.arguments import Intermixed, Parser
 from gatekit.errors import ConfigError, ExitCode
-from gatekit.history.place import Place
+from gatekit.history.durable_files import is_folder
+from gatekit.history.place import Place, connected
 
 URL_VARIABLE = "GATEKIT_HISTORY_URL"
 DEFAULT_DIR = ".gatekit"
@@ -55,7 +56,8 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
     place = chosen_place(options, environ)
     _refuse_missing(options.command, place)
     module = next(module for name, module, _ in _COMMANDS if name == options.command)
-    return _load(module).run(options, place)
+    with connected(place) as kept:
+        return _load(module).run(options, kept)
 
 
 def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR) -> None:
@@ -73,7 +75,7 @@ def chosen_place(options: argparse.Namespace, environ: Mapping[str, str]) -> Pla
 
 def _refuse_missing(command: str, place: Place) -> None:
     """A folder that is not there is a mistyped one, and no history without a run, but for the default one's list."""
-    if command in _MAKES_ITS_FOLDER or place.dir.is_dir():
+    if command in _MAKES_ITS_FOLDER or is_folder(place.dir):
         return
     if command in _NEEDS_ONLY_THE_INDEX and place.url is not None:
         return

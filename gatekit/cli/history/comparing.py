@@ -47,6 +47,7 @@ def run(options: argparse.Namespace, place: Place, *, environ: Mapping[str, str]
 
 def _records(options: argparse.Namespace, place: Place) -> tuple[RunRecord, RunRecord]:
     from gatekit.history.index import find
+    from gatekit.history.rebuild_hint import history_command
     from gatekit.history.records_folder import read_record, record_path
 
     rows = [find(place, options.before), find(place, options.after)]
@@ -54,7 +55,7 @@ def _records(options: argparse.Namespace, place: Place) -> tuple[RunRecord, RunR
         raise ConfigError.one(
             f"both are run {rows[0].run_id}: a run does not differ from itself",
             reason="same-run",
-            hint="name another run; gatekit history list shows them",
+            hint=f"name another run; `{history_command(place, 'list')}` shows them",
         )
     before, after = (read_record(record_path(place.dir, row.run_id)) for row in rows)
     return before, after

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatekit.cli.history.wording import number
-from gatekit.cli.output import put, warn
-from gatekit.errors import ConfigError, ExitCode, InfraError
+from gatekit.cli.output import bytes_out, put, warn
+from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
 
 if TYPE_CHECKING:
@@ -28,7 +25,8 @@ _STDOUT = "-"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to, how, and which runs."""
     parser.description = (
-        "Whole records as JSON lines (history import reads them), or one row a run as CSV or Parquet.\n"
+        "Whole records and the acts about them as JSON lines (history import reads them), or one row a run as CSV or\n"
+        "Parquet. A run that was scored anew brings the one whose place it took into the JSON lines.\n"
         "In CSV a text that begins with = + - @ tab, CR or ' gets a leading ': take one away to read it back."
     )
     add = parser.add_argument
@@ -43,21 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """Write the file and say on stderr how many runs it holds, or with --json on stdout."""
-    from gatekit.history.exporting import Chosen, chosen_runs, export
+    from gatekit.history.exporting import Chosen, Format, acts_about, chosen_runs, export
 
     format_ = _format(options)
     if options.json and options.file == _STDOUT:
         hint = "name a FILE, or leave --json out"
         raise ConfigError.one("stdout cannot hold the runs and the summary", reason="bad-arguments", hint=hint)
-    rows = chosen_runs(place, Chosen(spec_name=options.spec, model=options.model, key=options.key))
+    is_whole = format_ is Format.JSONL
+    chosen = Chosen(spec_name=options.spec, model=options.model, key=options.key)
+    rows = chosen_runs(place, chosen, with_superseded=is_whole)
     if options.file == _STDOUT:
         _to_stdout(place, rows, format_)
     else:
         export(place, rows, Path(options.file), format_, force=options.force)
+        acts = len(acts_about(place, rows)) if is_whole else 0
         if options.json:
-            put(json.dumps({"file": options.file, "format": format_.value, "runs": len(rows)}, indent=2))
+            said = {"file": options.file, "format": format_.value, "runs": len(rows), "acts": acts}
+            put(json.dumps(said, indent=2))
         else:
-            warn(f"{number(len(rows), 'run')} written to {options.file}")
+            also = f" and {number(acts, 'act')}" if acts else ""
+            warn(f"{number(len(rows), 'run')}{also} written to {options.file}")
     return ExitCode.PASS
 
 
@@ -74,13 +77,5 @@ def _format(options: argparse.Namespace) -> Format:
 def _to_stdout(place: Place, rows: Sequence[RunRow], format_: Format) -> None:
     from gatekit.history.exporting import write_to
 
-    try:
-        write_to(place, rows, sys.stdout.buffer, format_)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:  # a reader that went away has enough
-        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-    except OSError as error:
-        with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        raise InfraError(f"cannot write to stdout: {error.strerror}", reason="stdout-failed") from None
+    with bytes_out() as out:
+        write_to(place, rows, out, format_)

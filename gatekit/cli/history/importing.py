@@ -18,7 +18,8 @@ from gatekit.history.place import Place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gatekit.history.importing import Imported, Under
+    from gatekit.history.importing_totals import Under
+    from gatekit.history.taking_in import Imported
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """Import it, and say how many runs are new and what is odd about them."""
-    from gatekit.history.importing import import_records, import_totals
+    from gatekit.history.importing import import_records
+    from gatekit.history.importing_totals import import_totals
 
     now = datetime.now(UTC)
     if options.format == "totals" and not options.overrides:
@@ -63,16 +65,26 @@ def _say(imported: Imported, *, as_json: bool) -> None:
         put(json.dumps(asdict(imported), indent=2))
         return
     were = "was" if imported.known == 1 else "were"
-    ids = f"; run ids begin with {imported.prefix}" if imported.prefix else ""
-    put(f"added {number(imported.added, 'run')}, {imported.known} {were} in the history{ids}")
+    acts = f"; added {number(imported.acts, 'act')}" if imported.acts else ""
+    runs = f"added {number(imported.added, 'run')}, {imported.known} {were} in the history"
+    put(f"{runs}{acts}{_ids(imported)}")
+
+
+def _ids(imported: Imported) -> str:
+    if imported.first == imported.last:
+        return f"; run {imported.first}"
+    return f"; runs {imported.first} to {imported.last}"
 
 
 def _under(overrides: Sequence[str], config_dir: Sequence[str]) -> Under:
     from gatekit.cli.cache_dir import cache_dir
-    from gatekit.history.importing import Under
+    from gatekit.cli.shadowed import announce
+    from gatekit.history.importing_totals import Under
     from gatekit.run.asked import asked_of
     from gatekit.spec.resolve import config_dirs, resolve
 
-    spec = resolve(overrides, dirs=config_dirs(config_dir, os.environ))
+    dirs = config_dirs(config_dir, os.environ)
+    spec = resolve(overrides, dirs=dirs)
+    announce(dirs, [overrides])
     asked = asked_of(spec, cache_dir=cache_dir(os.environ))
     return Under(spec=spec, dataset=asked.dataset, comparability=asked.comparability)

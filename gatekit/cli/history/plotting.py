@@ -13,10 +13,13 @@ from gatekit.cli.output import put
 from gatekit.cli.quantities import whole
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import history_command
 from gatekit.report.escape import escape_terminal
 
 if TYPE_CHECKING:
     from gatekit.history.shown_series import Wish
+    from gatekit.records.lock import Lock
+    from gatekit.records.spec import Gate
     from gatekit.report.trend import Series
 
 _MOST_RUNS = 100_000
@@ -41,7 +44,7 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
     from gatekit.history.shown_series import Wish, shown_series
 
     wish = Wish(spec=options.spec, model=options.model, key=options.key)
-    series = shown_series(place, wish, limit=options.limit)
+    series = shown_series(place, wish, limit=options.limit, lock_of=_lock_of)
     if not series and str(wish):
         raise _nothing(wish, place)
     if options.json:
@@ -53,8 +56,21 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
         from gatekit.report.trend import trend_text
 
         width = min(_WIDEST, shutil.get_terminal_size().columns)
-        put(trend_text(series, width=width, is_unicode=_is_unicode(sys.stdout.encoding)))
+        put(trend_text(series, width=width, is_unicode=_is_unicode(getattr(sys.stdout, "encoding", None))))
     return ExitCode.PASS
+
+
+def _lock_of(gate: Gate, spec_name: str) -> Lock | None:
+    """The lock that a gate out of a record has now; None where none can be used, or it lies elsewhere."""
+    from gatekit.cli.thresholds.lock_folder import lock_folder
+    from gatekit.spec.locks import file_name, look
+
+    try:
+        folder = lock_folder(gate, spec_name)
+    except ConfigError:
+        return None
+    found = look(folder / file_name(spec_name), spec_name, "")
+    return found.lock if found.flaw is None else None
 
 
 def _is_unicode(encoding: str | None) -> bool:
@@ -68,7 +84,7 @@ def _nothing(wish: Wish, place: Place) -> ConfigError:
     return ConfigError.one(
         f"no runs of {escape_terminal(str(wish), _NAME_CHARACTERS)} in {place.shown}",
         reason="unknown-series",
-        hint="see gatekit history list",
+        hint=f"see `{history_command(place, 'list')}`",
     )
 
 

@@ -10,6 +10,7 @@ from gatekit.cli.history.wording import add_json
 from gatekit.cli.output import put
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import history_command
 from gatekit.records.act import ActKind
 from gatekit.records.canonical import to_plain
 from gatekit.report.escape import escape_terminal
@@ -43,7 +44,9 @@ def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode
         state = "is quarantined already" if is_quarantined else "is not quarantined"
         other = "release" if is_quarantined else "quarantine"
         raise ConfigError.one(
-            f"run {run_id} {state}", reason="nothing-to-do", hint=f"`gatekit history {other} {run_id} --reason TEXT`"
+            f"run {run_id} {state}",
+            reason="nothing-to-do",
+            hint=f"`{history_command(place, other, run_id, '--reason TEXT')}`",
         )
     path = record_act(place, act)
     # A released run may come into any lock of its series; a quarantined one leaves only those that it is in.

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatekit import __version__
-from gatekit.gate.exchangeable import exchangeable
+from gatekit.gate.exchangeable import Exchangeable
 from gatekit.gate.lock_change import compare
 from gatekit.gate.locked import key_differences, predicted_by
 from gatekit.gate.matrix_prior import Pooled, Spread, prior_from, spread_of
 from gatekit.gate.reasons import too_short
-from gatekit.gate.recompute import derived_gate, recompute
+from gatekit.gate.recompute import derived_gate, lock_of_norm, norm_of
 from gatekit.gate.rung import Shortage
 from gatekit.gate.wording import short
-from gatekit.records.lock import Lock, Prior
-from gatekit.records.past import Past, PastRun
+from gatekit.history.intact import check_records
+from gatekit.history.place import Place
+from gatekit.records.lock import Lock
+from gatekit.records.past import Past
 from gatekit.records.run import Comparability
 from gatekit.records.spec import Gate
 from gatekit.report.thresholds import State, Threshold
@@ -28,16 +29,22 @@ _NAMED_FIELDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What a lock follows from. `command` derives and writes it; `is_retired` says that its spec moved on."""
+    """What a lock follows from: the norm of the series, and what sets the model's other series apart.
+
+    `command` derives and writes it; `is_retired` says that its spec moved on. In the history `checked_in` the record
+    files behind a lock that is to be written are looked at too.
+    """
 
     spec: str
     gate: Gate
     hw: str
     key: Comparability
-    past: Past
+    history: Exchangeable
+    changes: tuple[str, ...]
     path: Path
     command: str
     is_retired: bool = False
+    checked_in: Place | None = None
 
     @property
     def n(self) -> int:
@@ -45,28 +52,61 @@ class Series:
         return int(self.key.fields["n"])
 
 
+def series_of(
+    spec: str,
+    gate: Gate,
+    hw: str,
+    key: Comparability,
+    past: Past,
+    *,
+    path: Path,
+    command: str,
+    checked_in: Place | None,
+) -> Series:
+    """The series of a spec from all that it holds."""
+    return Series(
+        spec=spec,
+        gate=gate,
+        hw=hw,
+        key=key,
+        history=norm_of(gate, hw, int(key.fields["n"]), past),
+        changes=past.changes,
+        path=path,
+        command=command,
+        checked_in=checked_in,
+    )
+
+
 def spread(series: Series) -> Spread | None:
     """What the series adds to the prior of its matrix; one that its spec has left adds as much."""
-    return spread_of(exchangeable(derived_gate(series.gate), series.hw, series.n, series.past))
+    return spread_of(series.history)
 
 
 def derive(series: Series, pooled: Pooled, *, as_of: str | None) -> Threshold:
-    """The threshold of a series against the lock in its place. Raises ConfigError for an impossible gate."""
+    """The threshold of a series against the lock in its place.
+
+    Raises ConfigError for an impossible gate, InfraError where a record behind a lock to be written was changed.
+    """
     there = look(series.path, series.spec, series.command)
-    prior = prior_from(series.gate, pooled)
-    lock = _recomputed(series, series.past, prior, as_of)
-    if isinstance(lock, Lock) and there.lock is not None and not is_same(there.lock, lock):
-        unrepeated = _recomputed(series, _without_repeats(series.past, there.lock.used), prior, as_of)
-        if isinstance(unrepeated, Lock) and is_same(there.lock, unrepeated):
-            lock = replace(unrepeated, excluded=lock.excluded)
+    lock = lock_of_norm(
+        series.gate,
+        series.hw,
+        series.spec,
+        series.key,
+        series.n,
+        series.history,
+        prior_from(series.gate, pooled),
+        as_of=as_of,
+        version=__version__,
+    )
     found = Threshold(
         spec=series.spec,
         path=str(series.path),
         key=series.key.key,
         state=State.RETIRED,
         lock=None,
-        excluded=dict(series.past.excluded),
-        changes=series.past.changes,
+        excluded=dict(series.history.excluded),
+        changes=series.changes,
         command=series.command,
     )
     if isinstance(lock, Shortage):
@@ -74,7 +114,12 @@ def derive(series: Series, pooled: Pooled, *, as_of: str | None) -> Threshold:
         found = replace(found, shortage=shortage, excluded=dict(lock.excluded))
     else:
         found = _with_lock(found, lock)
-    return found if series.is_retired else _judged(found, there, series.key)
+    if series.is_retired:
+        return found
+    found = _judged(found, there, series.key)
+    if series.checked_in is not None and found.lock is not None and found.state is not State.CURRENT:
+        check_records(series.checked_in, found.lock.used)
+    return found
 
 
 def carried(old: Lock | None, new: Lock) -> Lock:
@@ -89,25 +134,6 @@ def is_same(old: Lock, new: Lock) -> bool:
     if old.gatekit_version != new.gatekit_version:
         old = replace(old, gatekit_version=new.gatekit_version, inputs=new.inputs)
     return not compare(old, new).changed
-
-
-def _recomputed(series: Series, past: Past, prior: Prior, as_of: str | None) -> Lock | Shortage:
-    return recompute(
-        series.gate, series.hw, series.spec, series.key, series.n, past, prior, as_of=as_of, version=__version__
-    )
-
-
-def _without_repeats(past: Past, used: Sequence[str]) -> Past:
-    """The history without runs that only repeat, build and answers, one that the lock rests on.
-
-    The newest run of a build speaks for it, so that a repeat would else put another name for the same numbers.
-    """
-    rests = {_told(run) for run in past.runs if run.run_id in used}
-    return replace(past, runs=tuple(run for run in past.runs if run.run_id in used or _told(run) not in rests))
-
-
-def _told(run: PastRun) -> tuple[str | None, str, int, int, bytes | None]:
-    return run.build, run.hardware, run.n, run.correct, run.outcomes
 
 
 def _with_lock(found: Threshold, lock: Lock) -> Threshold:

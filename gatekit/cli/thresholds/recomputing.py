@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put, warn
-from gatekit.cli.thresholds.deriving import Series, derive, spread
+from gatekit.cli.thresholds.deriving import Series, derive, series_of, spread
 from gatekit.cli.thresholds.selecting import (
     Failure,
     Wanted,
@@ -122,7 +122,7 @@ def _all_stored(options: Namespace, environ: Mapping[str, str]) -> Iterator[Thre
     place = Place(dir=Path(options.dir or DEFAULT_DIR), url=options.url or environ.get(URL_VARIABLE) or None)
     if options.dir is not None:
         refuse_missing(place)
-    request = Request(place=place, as_of=options.as_of, command=_command(options))
+    request = Request(place=place, as_of=options.as_of, command=_command(options), is_writing=options.write)
     return stored_thresholds(request, is_pooled=not options.no_pool)
 
 
@@ -146,14 +146,15 @@ def _selected(options: Namespace, environ: Mapping[str, str]) -> Iterator[Thresh
 
 def _series(one: Wanted, options: Namespace) -> Series:
     spec = one.spec
-    return Series(
-        spec=spec.name,
-        gate=spec.gate,
-        hw=spec.hw.name,
-        key=one.key,
-        past=past_runs(one.place, spec, one.key, as_of=options.as_of),
+    return series_of(
+        spec.name,
+        spec.gate,
+        spec.hw.name,
+        one.key,
+        past_runs(one.place, spec, one.key, as_of=options.as_of),
         path=lock_path(spec),
         command=_command(options),
+        checked_in=one.place if options.write else None,
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatekit.cli.cache_dir import cache_dir
+from gatekit.cli.shadowed import announce
 from gatekit.errors import ConfigError, ExitCode, GatekitError
+from gatekit.history.durable_files import is_folder
 from gatekit.history.place import Place, place_of
 from gatekit.records.run import Comparability
 from gatekit.records.secrets import masked_url
@@ -52,7 +54,9 @@ def add_selection(parser: ArgumentParser, *, what: str) -> None:
 
 def one(options: Namespace, environ: Mapping[str, str]) -> Wanted:
     """The one spec that the overrides ask for. Raises ConfigError, InfraError."""
-    selected = on_some_machine(options.overrides, dirs=config_dirs(options.config_dir, environ))
+    dirs = config_dirs(options.config_dir, environ)
+    selected = on_some_machine(options.overrides, dirs=dirs)
+    announce(dirs, [selected.overrides])
     return _wanted(selected, options, environ)
 
 
@@ -60,7 +64,9 @@ def every(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Wanted],
     """The spec that the overrides ask for, or without any every model of conf/; and what kept others out."""
     if options.overrides:
         return [one(options, environ)], []
-    selected, problems = every_model((), dirs=config_dirs(options.config_dir, environ))
+    dirs = config_dirs(options.config_dir, environ)
+    selected, problems = every_model((), dirs=dirs)
+    announce(dirs, [each.overrides for each in selected])
     failures = [Failure.of(ConfigError(problems))] if problems else []
     wanted: list[Wanted] = []
     for each in selected:
@@ -96,7 +102,7 @@ def _wanted(selected: Selected, options: Namespace, environ: Mapping[str, str]) 
 
 def refuse_missing(place: Place) -> None:
     """Raise ConfigError where a history that was named has no folder: a typing error must not pass for no runs."""
-    if place.url is None and not place.dir.is_dir():
+    if place.url is None and not is_folder(place.dir):
         hint = "name the folder with --dir"
         raise ConfigError.one(f"no history in {place.dir}", reason="no-history", hint=hint)
 

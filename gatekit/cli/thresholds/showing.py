@@ -13,6 +13,8 @@ from gatekit.cli.output import put
 from gatekit.cli.thresholds.selecting import Wanted, add_selection, one, repeated
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.gate.decide import decide
+from gatekit.gate.locked import LockFault, usable_lock
+from gatekit.gate.reasons import unlocked
 from gatekit.history.run_row import SeriesRow
 from gatekit.records.answers import Status
 from gatekit.records.canonical import to_plain
@@ -37,7 +39,8 @@ last run of the series by its counts, as gate=locked would judge it, whatever ru
 
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
-    """Print it. PASS where the lock holds, INCONCLUSIVE where there is none or it is that of another series.
+    """Print it. PASS where the lock holds, INCONCLUSIVE where there is none, it is that of another series, or a run
+    that it rests on was set aside.
 
     Raises ConfigError for a lock that cannot be used, InfraError where the history cannot be read.
     """
@@ -47,13 +50,16 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     command = repeated(options, "--write")
     lock = lock_for(wanted.spec, command=command)
     row = _last(wanted)
-    verdict = None if row is None or lock is None else _verdict(wanted, lock, row)
-    holds = lock is not None and lock.key == wanted.key.key
+    past = _past(wanted, lock)
+    verdict = None if row is None or lock is None else _verdict(wanted, past, row)
+    fault = usable_lock(int(wanted.key.fields["n"]), past)
+    holds = not isinstance(fault, LockFault)
     if options.json:
         plain = {**_plain(wanted, lock, row, verdict, holds=holds), "gate_method": asked.spec.gate.method.value}
         put(json.dumps(plain, indent=2, allow_nan=False))
     else:
-        lines = [*_lines(wanted, lock, row, verdict, holds=holds, command=command), *_unused(asked)]
+        why = unlocked(fault).text if isinstance(fault, LockFault) else "yes: its key is that of a run now"
+        lines = [*_lines(wanted, lock, row, verdict, holds=why, command=command), *_unused(asked)]
         put("\n".join(f"{escape_terminal(label):<10}{escape_terminal(text, 300)}" for label, text in lines))
     return ExitCode.PASS if holds else ExitCode.INCONCLUSIVE
 
@@ -93,7 +99,16 @@ def _last(wanted: Wanted) -> SeriesRow | None:
     return rows[-1] if rows else None
 
 
-def _verdict(wanted: Wanted, lock: Lock, row: SeriesRow) -> Verdict:
+def _past(wanted: Wanted, lock: Lock | None) -> Past:
+    """The lock, and what became of the runs behind it; not the runs themselves, the last of which is judged here."""
+    from gatekit.history.past import past_runs
+
+    found = past_runs(wanted.place, wanted.spec, wanted.key)
+    here = dict.fromkeys((run.run_id for run in found.runs), "counted")
+    return Past(key=wanted.key, lock=lock, left_out={**here, **found.left_out})
+
+
+def _verdict(wanted: Wanted, past: Past, row: SeriesRow) -> Verdict:
     """By the counts alone, in any order: a lock needs no more."""
     ended = {
         Status.CORRECT: row.correct,
@@ -104,7 +119,7 @@ def _verdict(wanted: Wanted, lock: Lock, row: SeriesRow) -> Verdict:
         None: row.unasked,
     }
     statuses = tuple(status for status, number in ended.items() for _ in range(number))
-    return decide(wanted.spec, statuses, Past(key=wanted.key, lock=lock))
+    return decide(wanted.spec, statuses, past)
 
 
 def _plain(
@@ -122,7 +137,7 @@ def _plain(
 
 
 def _lines(
-    wanted: Wanted, lock: Lock | None, row: SeriesRow | None, verdict: Verdict | None, *, holds: bool, command: str
+    wanted: Wanted, lock: Lock | None, row: SeriesRow | None, verdict: Verdict | None, *, holds: str, command: str
 ) -> Iterator[tuple[str, str]]:
     yield "spec", wanted.spec.name
     if lock is None:
@@ -130,7 +145,7 @@ def _lines(
     else:
         accept = "" if lock.k_accept is None else f", PASS from {max(lock.k_reject, lock.k_accept)}"
         yield "lock", f"{lock_path(wanted.spec)}: FAIL below {lock.k_reject} of {lock.n}{accept} ({lock.method})"
-        yield "holds", "yes: its key is that of a run now" if holds else "no: it is that of another series"
+        yield "holds", holds if holds.startswith("yes") else f"no: {holds}: {command}"
     if row is None:
         yield "last run", "none of this series"
     else:

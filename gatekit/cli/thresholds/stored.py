@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from gatekit.cli.thresholds.deriving import Series, derive, spread
+from gatekit.cli.thresholds.deriving import Series, derive, series_of, spread
+from gatekit.cli.thresholds.lock_folder import lock_folder
 from gatekit.cli.thresholds.selecting import Failure
 from gatekit.errors import ConfigError, GatekitError, InfraError
 from gatekit.gate.matrix_prior import Pooled, Spread, pool
 from gatekit.history.past import StoredSeries, all_series
 from gatekit.history.place import Place
+from gatekit.history.record_form import section_flaw
 from gatekit.records.canonical import from_plain
 from gatekit.records.spec import Gate
 from gatekit.report.thresholds import Threshold
-from gatekit.resources import schema
 from gatekit.spec.locks import file_name
 
 _SHARDS = 64
@@ -30,9 +32,7 @@ _PROCESSES = 2
 _FEW = 10
 """Series of the first shard up to which starting processes costs more than it saves."""
 
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -43,6 +43,7 @@ class Request:
     place: Place
     as_of: str | None
     command: str
+    is_writing: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """A series as the first pass sees it."""
+    """What all processes together need to know of a series."""
 
     spec: str
     key: str
@@ -70,18 +71,38 @@ class Glance:
     spread: Spread | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """The series of a shard. `kept` holds them, and the failures among them, for the process that derives their locks.
+
+    Answers are one byte each and pack well: a million runs are some hundred megabytes, in the one process that waits
+    for all.
+    """
+
+    glances: tuple[Glance, ...]
+    kept: bytes
+
+
 def stored_thresholds(request: Request, *, is_pooled: bool) -> Iterator[Threshold | Failure]:
     """The threshold of every series, by key. A spec that has moved to another key keeps its lock for that one alone.
 
-    Two passes: one for the prior of the matrix and the key that each spec was run under last, one for the
-    thresholds. Raises InfraError where the history cannot be read, ConfigError where it holds no series.
+    The index is read once; the prior of the matrix and the key that each spec was run under last are known when all
+    of it was, so that the norms are kept until then. Raises InfraError where the history cannot be read, ConfigError
+    where it holds no series.
     """
     with _Processes() as processes:
-        glances = [seen for seen in _each(partial(_glance, request), processes) if isinstance(seen, Glance)]
+        shards = list(_read_all(request, processes))
+        glances = [seen for shard in shards for seen in shard.glances]
         retired = _retired(glances, request)
         spreads = [seen.spread for seen in glances if seen.spread is not None]
         pooled = pool(spreads) if is_pooled else Pooled()
-        yield from _each(partial(_derive, request, pooled, retired), processes)
+        asked = [(shard.kept, _among(shard.glances, retired)) for shard in shards]
+        for some in processes.map(partial(_derived, request, pooled), asked):
+            yield from some
+
+
+def _among(glances: Sequence[Glance], retired: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    return retired & {(seen.spec, seen.key) for seen in glances}
 
 
 def _retired(glances: Sequence[Glance], request: Request) -> frozenset[tuple[str, str]]:
@@ -96,7 +117,7 @@ def _retired(glances: Sequence[Glance], request: Request) -> frozenset[tuple[str
 
 
 class _Processes:
-    """Workers that are started when they are first needed, and used again."""
+    """Workers that are started when there is enough to do, and used again; until then this process does the work."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -108,25 +129,30 @@ class _Processes:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, work: Callable[[Shard], T], shards: Sequence[Shard]) -> Iterator[T]:
-        """The work done on every shard, in order."""
+    def start(self) -> None:
+        """Have the work done by processes of their own from now on."""
         if self._pool is None:
             workers = min(_PROCESSES, os.cpu_count() or 1)
             self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-        return self._pool.map(work, shards)
+
+    def map(self, work: Callable[[S], T], todo: Sequence[S]) -> Iterator[T]:
+        """The work done on each, in order."""
+        return map(work, todo) if self._pool is None else self._pool.map(work, todo)
 
 
-def _each(work: Callable[[Shard], list[T | Failure] | End], processes: _Processes) -> Iterator[T | Failure]:
-    """The results of all shards in order; in processes of their own unless the series are few."""
+def _read_all(request: Request, processes: _Processes) -> Iterator[Read]:
+    """All shards in order; in processes of their own unless the series are few."""
     first, *rest = _shards()
-    found = _unless_ended(work(first))
-    yield from found
-    many = processes.map(work, rest) if len(found) > _FEW else map(work, [Shard(after=rest[0].after)])
-    for some in many:
-        yield from _unless_ended(some)
+    found = _unless_ended(_read(request, first))
+    yield found
+    if len(found.glances) > _FEW:
+        processes.start()
+    else:
+        rest = [Shard(after=rest[0].after)]
+    yield from map(_unless_ended, processes.map(partial(_read, request), rest))
 
 
-def _unless_ended(found: list[T | Failure] | End) -> list[T | Failure]:
+def _unless_ended(found: Read | End) -> Read:
     if isinstance(found, End):
         raise InfraError("; ".join(found.failure.lines), reason="history-unreadable")
     return found
@@ -138,36 +164,45 @@ def _shards() -> list[Shard]:
     return [Shard(after=after, until=until) for after, until in pairs]
 
 
-def _glance(request: Request, shard: Shard) -> list[Glance | Failure] | End:
-    def work(series: Series, finished_at: str) -> Glance:
-        return Glance(spec=series.spec, key=series.key.key, newest=finished_at, spread=spread(series))
-
-    return _through(request, shard, work)
-
-
-def _derive(
-    request: Request, pooled: Pooled, retired: frozenset[tuple[str, str]], shard: Shard
-) -> list[Threshold | Failure] | End:
-    def work(series: Series, finished_at: str) -> Threshold:
-        is_retired = (series.spec, series.key.key) in retired
-        return derive(replace(series, is_retired=is_retired), pooled, as_of=request.as_of)
-
-    return _through(request, shard, work)
-
-
-def _through(request: Request, shard: Shard, work: Callable[[Series, str], T]) -> list[T | Failure] | End:
-    """The work done on every series of a shard. Errors come back as values: not every one survives the way between
-    processes."""
-    found: list[T | Failure] = []
+def _read(request: Request, shard: Shard) -> Read | End:
+    """The series of a shard. Errors come back as values: not every one survives the way between processes."""
+    glances: list[Glance] = []
+    kept: list[Series | Failure] = []
     try:
         for stored in all_series(request.place, as_of=request.as_of, after=shard.after, until=shard.until):
             try:
-                found.append(work(_series(stored, request), stored.newest.finished_at))
+                series = _series(stored, request)
             except GatekitError as error:
-                found.append(Failure.of(error))
+                kept.append(Failure.of(error))
+                continue
+            glances.append(_glance(series, stored.newest.finished_at))
+            kept.append(replace(series, history=replace(series.history, later=())))
     except GatekitError as error:
         return End(failure=Failure.of(error))
-    return found
+    return Read(glances=tuple(glances), kept=zlib.compress(pickle.dumps(kept), level=1))
+
+
+def _glance(series: Series, finished_at: str) -> Glance:
+    return Glance(spec=series.spec, key=series.key.key, newest=finished_at, spread=spread(series))
+
+
+def _derived(
+    request: Request, pooled: Pooled, asked: tuple[bytes, frozenset[tuple[str, str]]]
+) -> list[Threshold | Failure]:
+    """The thresholds of a shard that was read; those of its series that are retired are named beside it."""
+    packed, retired = asked
+    kept: list[Series | Failure] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - bytes of `_read`, of this run
+    return [one if isinstance(one, Failure) else _threshold(one, request, pooled, retired) for one in kept]
+
+
+def _threshold(
+    series: Series, request: Request, pooled: Pooled, retired: frozenset[tuple[str, str]]
+) -> Threshold | Failure:
+    is_retired = (series.spec, series.key.key) in retired
+    try:
+        return derive(replace(series, is_retired=is_retired), pooled, as_of=request.as_of)
+    except GatekitError as error:
+        return Failure.of(error)
 
 
 def _series(stored: StoredSeries, request: Request) -> Series:
@@ -181,14 +216,19 @@ def _series(stored: StoredSeries, request: Request) -> Series:
     if isinstance(gate, str):
         what = f"{stored.spec_name}: the gate of its newest run is not one of this gatekit: {gate}"
         raise ConfigError.one(what, reason="gate-unknown")
-    return Series(
-        spec=stored.spec_name,
-        gate=gate,
-        hw=stored.hardware,
-        key=stored.key,
-        past=stored.past,
-        path=_folder(gate, stored.spec_name) / file_name(stored.spec_name),
+    n = stored.key.fields.get("n")
+    if type(n) is not int or n < 1:
+        what = f"{stored.spec_name}: the comparability key of its runs tells no number of questions"
+        raise ConfigError.one(what, reason="key-unknown", hint="recompute it by its config instead of --all-series")
+    return series_of(
+        stored.spec_name,
+        gate,
+        stored.hardware,
+        stored.key,
+        stored.past,
+        path=lock_folder(gate, stored.spec_name) / file_name(stored.spec_name),
         command=request.command,
+        checked_in=request.place if request.is_writing else None,
     )
 
 
@@ -196,21 +236,5 @@ def _series(stored: StoredSeries, request: Request) -> Series:
 def _gate(text: str) -> Gate | str:
     """The gate behind a section that a record holds, or what is wrong with one that no config could have."""
     plain: Mapping[str, object] = json.loads(text)
-    fault = next(_validator().iter_errors(plain), None)
-    return from_plain(Gate, plain) if fault is None else fault.message[:_SHOWN_CHARACTERS]
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(schema("gate"))
-
-
-def _folder(gate: Gate, spec_name: str) -> Path:
-    """The folder that a record names for its locks: a record may come from anyone, so it never leads out of here."""
-    folder = PurePath(gate.locks)
-    if folder.is_absolute() or ".." in folder.parts:
-        what = f"{spec_name}: its newest run keeps locks in {gate.locks}, which is not below this folder"
-        raise ConfigError.one(what, reason="locks-elsewhere", hint="recompute it by its config instead of --all-series")
-    return Path(folder)
+    flaw = section_flaw("gate", plain)
+    return from_plain(Gate, plain) if flaw is None else flaw[:_SHOWN_CHARACTERS]

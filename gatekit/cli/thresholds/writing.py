@@ -33,8 +33,9 @@ def written(found: Threshold, *, looser_because: str | None) -> Threshold:
             lock = replace(lock, looser_because=looser_because)
         if there.flaw is None and there.lock is not None and is_same(there.lock, lock):
             return replace(found, state=State.CURRENT)  # another process wrote it meanwhile
-        write_lock(path, lock)
-    return replace(found, lock=lock, new_text=render(lock), is_written=True)
+        text = found.new_text if lock == found.lock else render(lock)
+        write_lock(path, lock, text)
+    return replace(found, lock=lock, new_text=text, is_written=True)
 
 
 def _looser(found: Threshold, k_reject: int, k_accept: int | None) -> str:

@@ -1,0 +1,238 @@
+"""`gatekit lint`: valid configs that nothing covers, that gate nothing, or whose names say otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gatekit.cli.arguments import Parser, parse
+from gatekit.cli.output import put
+from gatekit.cli.quantities import whole
+from gatekit.errors import ConfigError, ExitCode, Problem
+from gatekit.history.place import Place
+from gatekit.report.escape import escape_terminal
+from gatekit.resources import conf_dir
+
+if TYPE_CHECKING:
+    from gatekit.cli.last_verdicts import LastVerdicts
+    from gatekit.gate.audit import Audit
+    from gatekit.records.spec import Spec
+    from gatekit.spec.library import Library
+    from gatekit.spec.lint import Covered, Finding, Modelled
+    from gatekit.spec.matrix import Plan
+    from gatekit.spec.selection import Selected
+    from gatekit.spec.silence import Judged, Silence
+
+_DESCRIPTION = """\
+What is wrong with configs although each is valid: models in no matrix, two names for one spec, names that disagree with
+what runs, gates that fail nothing, and (with --history or --url) gates that have not run. docs/lint.md lists the ids.
+
+Exit 2 where a finding is an error (with --strict: any finding), else 0. A line `# lint: allow ID: why` in the file of a
+finding allows it.
+"""
+_DAYS = 7
+_KEYS = (
+    *("model.quantization", "model.server_args", "gate", "gate.floor", "gate.max_lost_share", "protocol.shots"),
+    *("protocol.api", "engine.tensor_parallel_size", "engine.data_parallel_size", "engine.enforce_eager"),
+)
+_PLAIN_GROUPS = ("hw", "engine", "protocol")
+
+
+def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
+    """Print the findings. CONFIG where one is an error, else PASS; raises ConfigError, InfraError."""
+    from gatekit.cli.shadowed import announce_all
+    from gatekit.spec.library import Library
+    from gatekit.spec.lint import Kind
+    from gatekit.spec.resolve import config_dirs
+
+    options = _parse(arguments)
+    library = Library(config_dirs(options.config_dir, environ))
+    history = _history(options, environ)
+    announce_all(library)
+    found, counts = _judged(library, history, options.days)
+    _print(found, counts, options, has_history=history is not None)
+    bad = {Kind.ERROR, Kind.WARNING} if options.strict else {Kind.ERROR}
+    return ExitCode.CONFIG if any(finding.kind in bad for finding in found.findings) else ExitCode.PASS
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    parser = Parser("gatekit lint", _DESCRIPTION)
+    add = parser.add_argument
+    add("--config-dir", action="append", default=[], metavar="DIR", help="a folder of your own config groups")
+    add("--history", type=Path, metavar="DIR", help="history folder: name gates that have not run")
+    add("--url", metavar="URL", help="database of its index, instead of SQLite in DIR")
+    add("--days", type=whole(1, 3650), default=_DAYS, metavar="N", help="a gate runs at least every N days (7)")
+    add("--format", choices=("text", "json"), default="text", help="how findings are printed (default: text)")
+    add("--json", action="store_true", help="the same as --format json")
+    add("--strict", action="store_true", help="warnings exit 2 as well")
+    return parse(parser, arguments)
+
+
+def _history(options: Namespace, environ: Mapping[str, str]) -> LastVerdicts | None:
+    if options.history is None and options.url is None:
+        return None
+    from gatekit.cli.cache_dir import cache_dir
+    from gatekit.cli.last_verdicts import LastVerdicts
+
+    place = Place(dir=options.history or Path(".gatekit"), url=options.url)
+    return LastVerdicts.read(place, cache_dir=cache_dir(environ))
+
+
+def _judged(library: Library, history: LastVerdicts | None, days: int) -> tuple[Judged, Mapping[str, int]]:
+    from gatekit.spec.lint import OF_THE_HISTORY, asleep, gates, twins, uncovered
+    from gatekit.spec.matrix import matrices, plan
+    from gatekit.spec.names import promises_of_a_model
+    from gatekit.spec.selection import every_model
+    from gatekit.spec.silence import judged
+
+    selected, problems = every_model((), dirs=library.dirs, library=library)
+    models = sorted((_modelled(one, library) for one in selected), key=lambda one: _rank(library, "model", one.option))
+    plans = [plan(name, library) for name in matrices(library)]
+    rows = [row for each in plans for row in _rows(each, history)]
+    heard = {row.model for row in rows if row.last is not None}
+    findings = [*uncovered(models, rows), *twins(models), *_options(library)]
+    for model in models:
+        findings += [*promises_of_a_model(model), *gates(model, has_history=model.option in heard)]
+    if history is not None:
+        findings += asleep(rows, now=datetime.now(UTC), days=days)
+    broken = [*_broken(problems), *(one for each in plans for one in _broken(each.problems)), *_broken_options(library)]
+    skipped = OF_THE_HISTORY if history is None else frozenset[str]()
+    counts = {"models": len(library.options("model")), "matrices": len(plans)}
+    own = [*broken, *(finding for finding in findings if _is_own(finding.where, library))]
+    return judged(own, [*_silences(library)], not_looked_at=skipped), counts
+
+
+def _modelled(one: Selected, library: Library) -> Modelled:
+    from gatekit.spec.lint import Modelled
+
+    option = next(text.removeprefix("model=") for text in one.overrides if text.startswith("model="))
+    file = _place(library, "model", option)
+    composition = library.compose(one.overrides)
+    located = {key: composition.locate(tuple(key.split("."))) for key in _KEYS}
+    return Modelled(
+        option=option,
+        spec=one.spec,
+        audit=_audit(one.spec),
+        where=f"{file}:1:1",
+        places={key: where for key, where in located.items() if where.startswith(f"{file}:")},
+    )
+
+
+def _audit(spec: Spec) -> Audit | None:
+    from gatekit.cli.audit import audit_of
+
+    try:
+        return audit_of(spec)
+    except ConfigError:  # more questions than there are: the run says so
+        return None
+
+
+def _place(library: Library, group: str, option: str) -> str:
+    from gatekit.spec.reader import display
+
+    return display(library.files(group, option)[0])
+
+
+def _is_own(where: str, library: Library) -> bool:
+    """Whether a place is the team's to mend: where there is a team's folder, the shipped files are not."""
+    from gatekit.spec.reader import display
+
+    shipped = conf_dir().resolve()
+    return library.dirs == (shipped,) or not where.startswith(f"{display(shipped)}/")
+
+
+def _rank(library: Library, group: str, option: str) -> tuple[int, str]:
+    """The weakest folder's options first: what a team added to them is what repeats them."""
+    path = library.files(group, option)[0]
+    return -next(number for number, folder in enumerate(library.dirs) if path.is_relative_to(folder)), option
+
+
+def _rows(plan: Plan, history: LastVerdicts | None) -> Iterator[Covered]:
+    from gatekit.spec.lint import Covered
+
+    for one in plan.planned:
+        model = next((text.removeprefix("model=") for text in one.overrides if text.startswith("model=")), "")
+        last = None if history is None else history.of(one.spec)
+        yield Covered(matrix=plan.name, name=one.name, where=one.where, model=model, last=last)
+
+
+def _broken(problems: Iterable[Problem]) -> Iterator[Finding]:
+    from gatekit.spec.lint import Finding, Kind
+
+    for problem in problems:
+        why = "nothing can run before it is mended"
+        yield Finding(
+            id=problem.reason, kind=Kind.ERROR, where=problem.where, what=problem.what, why=why, hint=problem.hint
+        )
+
+
+def _options(library: Library) -> Iterator[Finding]:
+    """What the files of groups that speak about themselves alone have in them."""
+    from gatekit.spec.lint import same_options
+    from gatekit.spec.names import promises_of_a_machine, promises_of_a_protocol
+
+    read = {group: [*_read(library, group)] for group in _PLAIN_GROUPS}
+    for group, options in read.items():
+        yield from same_options(group, options)
+    gpus = frozenset(str(data["gpu"]).lower() for _, data, _ in read["hw"] if data.get("gpu"))
+    for option, data, where in read["hw"]:
+        yield from promises_of_a_machine(option, data, where, gpus)
+    for option, data, where in read["protocol"]:
+        yield from promises_of_a_protocol(option, data, where)
+
+
+def _read(library: Library, group: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """The options of a group that can be read: name, data and place, the weakest folder's first."""
+    for option in sorted(library.options(group), key=lambda name: _rank(library, group, name)):
+        with contextlib.suppress(ConfigError):
+            document = library.document(group, option)
+            if document is not None:
+                yield option, document.data, f"{_place(library, group, option)}:1:1"
+
+
+def _broken_options(library: Library) -> Iterator[Finding]:
+    for group in _PLAIN_GROUPS:
+        for option in library.options(group):
+            try:
+                library.document(group, option)
+            except ConfigError as error:
+                yield from _broken(error.problems)
+
+
+def _silences(library: Library) -> Iterator[Silence]:
+    from gatekit.spec.folders import GROUPS
+    from gatekit.spec.reader import MAX_BYTES, display
+    from gatekit.spec.silence import silences
+
+    for group in GROUPS:
+        for option in library.options(group):
+            for path in library.files(group, option)[:1]:
+                if _is_own(display(path), library) and path.stat().st_size <= MAX_BYTES:
+                    yield from silences(display(path), path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _print(found: Judged, counts: Mapping[str, int], options: Namespace, *, has_history: bool) -> None:
+    if options.json or options.format == "json":
+        from gatekit.records.canonical import to_plain
+
+        findings = to_plain(list(found.findings))
+        allowed = [{"finding": to_plain(finding), "reason": silence.reason} for finding, silence in found.allowed]
+        document = {**counts, "history": has_history, "findings": findings, "allowed": allowed}
+        put(json.dumps(document, indent=2))
+        return
+    lines = [escape_terminal(finding.line()) for finding in found.findings]
+    put("\n".join([*lines, _summary(found, counts, has_history=has_history)]))
+
+
+def _summary(found: Judged, counts: Mapping[str, int], *, has_history: bool) -> str:
+    looked = f"{counts['models']} models, {counts['matrices']} matrices"
+    looked += "" if has_history else ", no history (--history DIR)"
+    errors = sum(finding.kind.value == "error" for finding in found.findings)
+    warnings = len(found.findings) - errors
+    allowed = f", {len(found.allowed)} allowed" if found.allowed else ""
+    return f"{looked}: errors {errors}, warnings {warnings}{allowed}"

@@ -1,0 +1,178 @@
+"""What a new config file says: what the options say, what is answered, and defaults that are valid together."""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gatekit.cli.asking import ask, choose
+from gatekit.errors import ConfigError
+from gatekit.spec.library import Library
+from gatekit.spec.names import count_in
+from gatekit.spec.scaffold import matrix_text, model_text, option_text
+
+_NONE = "none"
+_FORMATS = (_NONE, "fp8", "int8", "int4", "nvfp4", "mxfp4")
+# What an option of that kind lacks until somebody uses it.
+_TO_BE_COMPLETE = {"attach": "engine.base_url=http://127.0.0.1:8000", "replay": "engine.answers=answers.jsonl"}
+
+
+def scaffold(options: Namespace, library: Library, path: Path, *, may_ask: bool) -> str:
+    """The text for the new file at `path`, proven to be valid. Raises ConfigError where the options make it invalid."""
+    make = _MAKERS[options.group]
+    text, overrides = make(options, library, may_ask)
+    _prove(options, text, overrides, library, path)
+    return text
+
+
+def _model(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
+    if may_ask:
+        _ask_about_model(options, library)
+    chosen = {
+        "engine": options.engine or "vllm",
+        "protocol": options.protocol or "chat_5shot",
+        "task": options.task or "gsm8k",
+        "gate": options.gate or "auto",
+    }
+    chosen |= {"hw": options.hw} if options.hw else {}
+    documents = {group: _document(library, group, option) for group, option in chosen.items()}
+    sections: dict[str, dict[str, Any]] = {
+        "model": _given(options, "quantization", "revision") | {"name": options.name or f"org/{options.option}"},
+        "engine": _given(options, "tensor_parallel_size", "max_model_len"),
+        "protocol": _given(options, "max_tokens"),
+    }
+    sections["gate"] = _numbers(options, {**documents["protocol"], **sections["protocol"]})
+    text = model_text(options.option, chosen=chosen, documents=documents, values=sections)
+    return text, [f"model={options.option}"]
+
+
+def _numbers(options: Namespace, protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """The hand-typed numbers of a gate, and the protocol that they belong to."""
+    gate = _given(options, "floor")
+    if options.observed is not None:
+        correct, n = options.observed
+        gate["observed"] = {"correct": correct, "n": n}
+    if gate:
+        gate["measured_under"] = {key: protocol[key] for key in ("api", "shots", "max_tokens") if key in protocol}
+    return gate
+
+
+def _ask_about_model(options: Namespace, library: Library) -> None:
+    options.name = options.name or ask("hub id or path of the weights", f"org/{options.option}")
+    for group, default in (("engine", "vllm"), ("protocol", "chat_5shot")):
+        if getattr(options, group) is None:
+            setattr(options, group, choose(f"{group}:", library.options(group), default))
+    if options.hw is None:
+        machine = choose("hw (none: chosen at each run):", (_NONE, *library.options("hw")), _NONE)
+        options.hw = None if machine == _NONE else machine
+    if options.quantization is None:
+        number_format = choose("quantization:", _FORMATS, _NONE)
+        options.quantization = None if number_format == _NONE else number_format
+
+
+def _hw(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
+    if may_ask and options.like is None and options.vendor is None:
+        options.vendor = choose("vendor:", ("nvidia", "amd", "none"), "nvidia")
+    in_name = count_in(options.option)
+    values: dict[str, Any] = {"vendor": "nvidia", "count": 0 if options.vendor == "none" else 1}
+    values |= {} if in_name is None else {"count": in_name}
+    values |= {} if options.like is None else _alone(library, "hw", options.like)
+    values |= _given(options, "vendor", "architecture", "gpu", "count", "memory_gib")
+    return option_text("hw", options.option, values), [f"hw={options.option}"]
+
+
+def _engine(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
+    like = options.like
+    if like is None:
+        like = choose("like which engine?", library.options("engine"), "vllm") if may_ask else "vllm"
+    values = _alone(library, "engine", like)
+    needs = _TO_BE_COMPLETE.get(str(values.get("kind")))
+    return option_text("engine", options.option, values), [f"engine={options.option}", *([needs] if needs else [])]
+
+
+def _protocol(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
+    like = options.like
+    if like is None:
+        like = choose("like which protocol?", library.options("protocol"), "chat_5shot") if may_ask else "chat_5shot"
+    values = _alone(library, "protocol", like) | _given(options, "api", "shots", "max_tokens")
+    return option_text("protocol", options.option, values), [f"protocol={options.option}"]
+
+
+def _matrix(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
+    if may_ask and options.model is None:
+        options.model = [choose("model of the first row:", library.options("model"), "simulated")]
+    if may_ask and options.hw is None:
+        options.hw = [choose("on:", library.options("hw"), "cpu")]
+    row = {"model": _one_or_all(options.model or ["simulated"]), "hw": _one_or_all(options.hw or ["cpu"])}
+    description = options.description or f"The gates of {options.option}."
+    return matrix_text(options.option, description=description, rows=[row]), []
+
+
+_MAKERS: Mapping[str, Callable[[Namespace, Library, bool], tuple[str, list[str]]]] = {
+    "model": _model,
+    "hw": _hw,
+    "engine": _engine,
+    "protocol": _protocol,
+    "matrix": _matrix,
+}
+
+
+def _one_or_all(names: list[str]) -> str | list[str]:
+    return names[0] if len(names) == 1 else names
+
+
+def _given(options: Namespace, *keys: str) -> dict[str, Any]:
+    return {key: value for key in keys if (value := getattr(options, key)) is not None}
+
+
+def _document(library: Library, group: str, option: str) -> Mapping[str, Any]:
+    known = library.options(group)
+    if option not in known:
+        near = difflib.get_close_matches(option, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise ConfigError.one(f"{group}={option}: no such {group}", reason="unknown-option", hint=hint)
+    document = library.document(group, option)
+    return {} if document is None else document.data
+
+
+def _alone(library: Library, group: str, option: str) -> dict[str, Any]:
+    """All that an option's file says. Raises ConfigError where it builds on another one."""
+    values = dict(_document(library, group, option))
+    if "defaults" in values:
+        what = f"{group}={option} builds on another file"
+        raise ConfigError.one(what, reason="bad-arguments", hint="--like takes one that stands alone")
+    return values
+
+
+def _prove(options: Namespace, text: str, overrides: list[str], library: Library, path: Path) -> None:
+    """Raise the ConfigError that a run would end with if the text stood in its place."""
+    with tempfile.TemporaryDirectory(prefix="gatekit-init.") as name:
+        folder = Path(name).resolve()
+        (folder / options.group).mkdir()
+        (folder / options.group / path.name).write_text(text, encoding="utf-8")
+        try:
+            _resolve(options, overrides, (folder, *library.dirs))
+        except ConfigError as error:
+            # The file is not there yet: its lines would lead nowhere.
+            problems = [replace(one, where="" if name in one.where else one.where) for one in error.problems]
+            raise ConfigError(problems) from None
+
+
+def _resolve(options: Namespace, overrides: list[str], dirs: tuple[Path, ...]) -> None:
+    if options.group == "matrix":
+        from gatekit.spec.matrix import plan
+
+        problems = plan(options.option, Library(dirs)).problems
+        if problems:
+            raise ConfigError(problems)
+    elif options.group == "model" and options.hw is None:
+        from gatekit.spec.selection import on_some_machine
+
+        on_some_machine(overrides, dirs=dirs)
+    else:
+        Library(dirs).resolve(overrides)

@@ -1,0 +1,32 @@
+"""What of a server's description of itself goes into the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gatekit.records.canonical import Plain, digest
+from gatekit.report.escape import escape_terminal
+
+_LONGEST = 200
+
+
+def described(data: Mapping[str, Plain], keys: Iterable[str]) -> dict[str, str]:
+    """The values at `keys` (`a.b` is b in a) as texts, by key; what is long, a list or a mapping, as its digest.
+
+    A key that is not there is left out.
+    """
+    found = {key: _at(data, key) for key in keys}
+    return {key: _shown(value) for key, value in found.items() if value is not None}
+
+
+def _at(data: Plain, key: str) -> Plain:
+    for step in key.split("."):
+        data = data.get(step) if isinstance(data, Mapping) else None
+    return data
+
+
+def _shown(value: Plain) -> str:
+    text = None if isinstance(value, (Mapping, list)) else str(value)
+    if text is None or len(text) > _LONGEST:
+        return digest(value)
+    return escape_terminal(text, limit=_LONGEST)

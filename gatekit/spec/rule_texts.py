@@ -1,0 +1,310 @@
+"""Every stable id of a mistake in configs, explained once: for docs/rules.md and for what editors and CI show.
+
+`python -m gatekit.spec.rule_texts docs/rules.md` writes the page.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gatekit.report.problems import RuleText
+
+
+def _rule(means: str, example: str, mend: str) -> RuleText:
+    return RuleText(means=means, example=example, mend=mend)
+
+
+_READING = {
+    "unreadable-file": _rule(
+        "A config file cannot be opened, or is no regular file.",
+        "conf/model/a.yaml: cannot be read: Permission denied",
+        "Mend its permissions, or remove the broken link.",
+    ),
+    "file-too-large": _rule(
+        "A config file is larger than 1 MiB.", "conf/model/a.yaml: larger than 1 MiB", "Keep data out of configs."
+    ),
+    "file-too-complex": _rule(
+        "A config file is nested deeper than 32 levels or holds over 20,000 values; it is not read any further.",
+        "a: [[[[[[[[...",
+        "Write it flatter, or split it.",
+    ),
+    "not-utf-8": _rule(
+        "A config file is not UTF-8 text; the first wrong byte is named.",
+        "unpinned: caf\\xe9 (latin-1)",
+        "Save it as UTF-8.",
+    ),
+    "yaml-syntax": _rule(
+        "The file is no YAML; it is not read beyond this place.", "a: [1, 2", "Close the bracket, quote or indent."
+    ),
+    "yaml-tag": _rule(
+        "YAML tags are refused: they ask readers to build objects.",
+        "a: !!python/object/apply:os.system [id]",
+        "Remove the tag.",
+    ),
+    "yaml-alias": _rule(
+        "Anchors and aliases are refused: nested ones grow without bound.",
+        "a: &x 1 ... b: *x",
+        "Write the value out, or refer to another key with ${model.name}.",
+    ),
+    "duplicate-key": _rule(
+        "A key stands twice in one mapping; both lines are named.", "n: 100 ... n: 200", "Keep one of them."
+    ),
+    "bad-key": _rule("A key is not a plain word.", "1: a", "Quote it, or use a known key."),
+    "ambiguous-value": _rule(
+        "YAML 1.1 and 1.2 read this scalar differently: as a word, a number, a truth value or a date.",
+        "revision: 0123, name: on, window: 12:30:45, alpha: 1e-3",
+        "Quote it if it is a text; write a number plainly (0.001), a truth value as true or false.",
+    ),
+    "not-finite": _rule("NaN and infinity are no numbers to count with.", "floor: .nan", "Write a number, or null."),
+    "missing-value": _rule("`???` marks a value that is still to be given.", "name: ???", "Write it, or drop the key."),
+    "not-a-mapping": _rule("A config file is a mapping of keys to values.", "- a", "Write `key: value` lines."),
+    "many-documents": _rule("A config file holds one YAML document.", "a: 1 / --- / b: 2", "Split it into files."),
+    "runs-code": _rule(
+        "Keys that Hydra's instantiate would act on are refused: configs run no code.",
+        "_target_: os.system",
+        "Remove the key.",
+    ),
+    "resolver": _rule(
+        "Only plain references to other keys work: resolvers read the environment or run code.",
+        "name: ${oc.env:HF_TOKEN}",
+        "Write the value, or name an environment variable where a key asks for one (engine.api_key_env).",
+    ),
+    "hydra-node": _rule(
+        "Hydra's own settings (launcher, sweeper, callbacks, search path, logging) are refused.",
+        "hydra: {searchpath: [/tmp]}",
+        "Remove it; folders of your own come from --config-dir.",
+    ),
+    "package-header": _rule(
+        "Headers and packages that place a file elsewhere are refused.",
+        "# @package _global_",
+        "Remove it: model files speak about the whole spec, other files about their group.",
+    ),
+    "bad-defaults": _rule(
+        "The defaults list is no list of single, different options.",
+        "defaults: simulated",
+        "Write `- laguna_int4` for a file to build on, or `- override /engine: vllm`.",
+    ),
+}
+_COMPOSING = {
+    "unknown-option": _rule(
+        "No folder has such an option of the group.", "model=qwne", "Choose one of those named, or add GROUP/NAME.yaml."
+    ),
+    "unknown-group": _rule(
+        "An override names a group or section that there is not.", "modle=laguna_int4", "Use one of those named."
+    ),
+    "bad-option": _rule(
+        "A group takes the name of one option.", "task=null", "Name an option; set keys with task.KEY=VALUE."
+    ),
+    "bad-override": _rule(
+        "An override cannot be parsed.",
+        "engine.args=[--a",
+        "Write GROUP=OPTION or KEY.PATH=VALUE, quoted for the shell.",
+    ),
+    "matrix": _rule(
+        "A matrix names many specs and is no part of one.",
+        "gatekit plan matrix=small model=laguna_int4",
+        "Ask for the matrix as the message says, or for one spec.",
+    ),
+    "sweep": _rule("Several values were given where one run is asked for.", "hw=b200,h200", "Add -m to run them all."),
+    "sweep-too-large": _rule("A sweep asks for over 1000 specs.", "task.n=range(1,100000)", "Ask for fewer."),
+    "bad-reference": _rule(
+        "A reference leads to nothing, or to another reference (a cycle or a chain).",
+        "a: ${model.b} with b: ${model.a}",
+        "Refer to a plain value.",
+    ),
+    "reference-bomb": _rule(
+        "References would copy more than a config can need.", "thirty references to a long list", "Write it out once."
+    ),
+    "defaults-bomb": _rule(
+        "Defaults lists lead through over ten files of a group.",
+        "m0 builds on m1 and m2, m1 on m2 and m3, ...",
+        "Flatten.",
+    ),
+    "cannot-compose": _rule(
+        "Hydra cannot compose the files, for the reason it gives.",
+        "a defaults list that leads back to its own file",
+        "Mend the defaults list at that place.",
+    ),
+}
+_SHAPE = {
+    "unknown-key": _rule(
+        "The section has no such key; the nearest one is named.", "engine: {acuracy: 0.9}", "Use the key that is meant."
+    ),
+    "missing-key": _rule("A key that is needed is nowhere given.", "model: missing key 'server_env'", "Add it."),
+    "wrong-type": _rule("The value has another type than the key takes.", "n: abc", "Write what is expected."),
+    "out-of-range": _rule("A number is outside of its range.", "floor: 90", "Shares are between 0 and 1: 0.90."),
+    "unknown-choice": _rule("The key takes one of a few words.", "api: completion", "Use one of those named."),
+    "bad-form": _rule("A text does not have the form of such a value.", "revision: main", "Follow the description."),
+    "bad-value": _rule("A value breaks another limit, such as a length.", 'name: ""', "Follow the description."),
+}
+_RULES = {
+    "engine-not-chosen": _rule(
+        "A model names no engine, and would be simulated by the default for ever.",
+        "a model file without `override /engine`",
+        "Add `- override /engine: vllm` to its defaults, or ask for engine=sim.",
+    ),
+    "fp4-needs-blackwell": _rule(
+        "4-bit floating-point weights need a GPU that computes with them.", "model=laguna_nvfp4 hw=h100", "hw=b200"
+    ),
+    "architecture-mismatch": _rule(
+        "The model names GPU architectures (model.architectures), and the machine has none of them.",
+        "model=laguna_int4 hw=h100",
+        "Choose another machine.",
+    ),
+    "too-few-gpus": _rule(
+        "tensor_parallel_size times data_parallel_size is more than the machine's GPUs.",
+        "engine.tensor_parallel_size=4 hw=b200x2",
+        "Choose a larger machine or a smaller size.",
+    ),
+    "context-too-short": _rule(
+        "The context cannot hold the prompt, at a token a word or more, and the longest answer.",
+        "engine.max_model_len=1024 protocol.max_tokens=1024",
+        "Raise engine.max_model_len, or lower protocol.max_tokens or protocol.shots.",
+    ),
+    "too-few-files": _rule(
+        "Each request in flight is an open file, and this process may not open so many.",
+        "client.concurrency=2000 under `ulimit -n 1024`",
+        "Lower client.concurrency, or raise the limit.",
+    ),
+    "remote-code-not-allowed": _rule(
+        "trust_remote_code runs code of the model repository and needs a permission.",
+        "trust_remote_code: true",
+        "Set model.allow_remote_code: true once you have read that code.",
+    ),
+    "remote-code-unpinned": _rule(
+        "Remote code runs only from a pinned commit, or under a written waiver that every verdict repeats.",
+        "trust_remote_code: true without revision",
+        "Set model.revision to the 40-hex commit, or model.unpinned to the reason why not.",
+    ),
+    "managed-flag": _rule(
+        "Address, port, key and served name belong to gatekit.", "args: [--port, '80']", "Remove the flag."
+    ),
+    "secret-in-config": _rule(
+        "A secret, or what takes one, stands in a config. It is not repeated in any message.",
+        "args: [--hf-token, ...]",
+        "Name an environment variable instead (engine.api_key_env, history.url_env), and change the secret.",
+    ),
+    "shell-command": _rule(
+        "A launched server is a program with arguments, never a shell or an interpreter that is handed code.",
+        "command: [bash, -c, ...]",
+        "Name the server's own program.",
+    ),
+    "launch-and-attach": _rule(
+        "engine.command starts a server, engine.base_url is that of a running one: they exclude each other.",
+        "engine=vllm engine.base_url=http://127.0.0.1:8000",
+        "Use engine=external, or drop base_url.",
+    ),
+    "base-url": _rule(
+        "The address is not a plain http(s) one: another scheme, credentials, a route, or a link-local host.",
+        "base_url: http://user:password@host",
+        "Write http://HOST:PORT, and name the key's variable in engine.api_key_env.",
+    ),
+    "two-thresholds": _rule("alpha and sigmas both ask for a threshold.", "alpha and sigmas", "Set one to null."),
+    "inert-key": _rule(
+        "A key that the method does not use would only mislead.", "gate=static_floor gate.alpha=0.01", "Drop it."
+    ),
+    "shots-overlap": _rule(
+        "Worked examples from the test split would be asked again.",
+        "shots_source: test_head with shots_overlap: refuse",
+        "Set shots_overlap to skip, or knowingly to leak.",
+    ),
+    "template-place": _rule(
+        "A template has no place for the question.", "question_template: hello", "Put {question} where it goes."
+    ),
+}
+_PATHS = {
+    "no-such-path": _rule("A path on the command line leads to nothing.", "validate conf/modle", "Mend the path."),
+    "no-group": _rule(
+        "A file or folder belongs to no config group, so that nothing reads it.",
+        "conf/modle/a.yaml",
+        "Config files are GROUP/NAME.yaml in a folder of groups.",
+    ),
+    "bad-file-name": _rule(
+        "An option of this name can never be chosen.", "conf/model/a.yml", "Name it NAME.yaml: letters, digits, _, -."
+    ),
+    "no-config-dir": _rule("A config folder does not exist.", "--config-dir nowhere", "Make it, or mend the path."),
+    "unreadable-config-dir": _rule(
+        "A config folder cannot be listed.", "--config-dir /root/conf", "Mend its permissions."
+    ),
+}
+_MATRICES = {
+    "unknown-matrix": _rule("No folder has such a matrix.", "matrix=smal", "Use one of those named."),
+    "empty-matrix": _rule("A matrix has no row.", "rows: []", "Add a row, such as `- {model: laguna_int4, hw: b200}`."),
+    "matrix-too-large": _rule(
+        "A matrix asks for over 1000 specs.", "rows that select everything", "Name fewer options."
+    ),
+    "row-is-empty": _rule(
+        "Nothing is left of a row.", "everything of it is excluded", "Remove the row or the exclusion."
+    ),
+    "duplicate-spec": _rule("Two rows give the same spec.", "a row that repeats another", "Keep one of them."),
+    "exclude-drops-nothing": _rule("An exclusion drops nothing.", "exclude: a machine that no row has", "Remove it."),
+    "except-drops-nothing": _rule("An exception does not match anyway.", "except: [h100] of Blackwell", "Remove it."),
+    "selector-matches-nothing": _rule("A selector matches no option.", "model: {tags: [huge]}", "Widen it."),
+    "reference": _rule("A value that a matrix sets is no reference.", "set: {a.b: ${c.d}}", "Write the value."),
+    "unwritable-value": _rule(
+        "A value that a matrix sets cannot be written as an override.",
+        "set: a text with a line end",
+        "Put it into a file.",
+    ),
+}
+_LOCKS = {
+    "lock-broken": _rule("A lock file is no lock.", "a merge conflict in it", "Derive it anew."),
+    "lock-edited": _rule(
+        "The digest of a lock does not match its content.", "k_reject typed by hand", "Derive it anew."
+    ),
+    "lock-of-another-spec": _rule("A lock file holds the lock of another spec.", "a copied file", "Derive it anew."),
+    "lock-newer": _rule("A newer gatekit made this lock.", "format: 2", "Update gatekit."),
+    "lock-unwritable": _rule("A lock cannot be written as YAML.", "a name with a control character", "Mend the name."),
+    "lock-not-written": _rule("A lock file could not be written.", "a read-only folder", "Name another in gate.locks."),
+    "locks-unreadable": _rule("The folder of locks cannot be read.", "no permission", "Mend its permissions."),
+}
+_NEW_FILES = {
+    "bad-name": _rule("A new option cannot have this name.", "gatekit init model ../x", "Letters, digits, _ and -."),
+    "file-exists": _rule("The file to make exists already.", "gatekit init model mine, twice", "Choose another name."),
+    "not-a-folder": _rule("A folder to write into is a file.", "conf is a file", "Name a folder with --config-dir."),
+    "installed-package": _rule(
+        "Files inside an installed package would be lost with its next version.",
+        "--config-dir .../site-packages/gatekit/_data/conf",
+        "Name a folder of your own.",
+    ),
+    "cannot-write": _rule("A new file cannot be written.", "a full disk", "Mend the cause that is named."),
+}
+
+SECTIONS: Mapping[str, Mapping[str, RuleText]] = {
+    "Reading a file": _READING,
+    "Composing a spec": _COMPOSING,
+    "The shape of a section": _SHAPE,
+    "Rules between keys and groups": _RULES,
+    "Files, names and folders": _PATHS,
+    "Matrices": _MATRICES,
+    "Lock files": _LOCKS,
+    "New files": _NEW_FILES,
+}
+RULE_TEXTS: Mapping[str, RuleText] = {name: rule for rules in SECTIONS.values() for name, rule in rules.items()}
+
+_HEAD = """\
+# Rules
+
+Every mistake in a config is one line that ends in a stable id:
+
+    conf/model/foo.yaml:9:3: engine: unknown key 'acuracy'; did you mean 'accuracy'? [unknown-key]
+
+This page says of each id what it means, how such a mistake looks, and how to mend it. Ids do not change their meaning.
+`gatekit validate` finds all of them at once; how it is used is in [Configuration](configuration.md).
+"""
+
+
+def page() -> str:
+    """The page docs/rules.md."""
+    return _HEAD + "".join(f"\n## {title}\n{''.join(map(_entry, rules.items()))}" for title, rules in SECTIONS.items())
+
+
+def _entry(named: tuple[str, RuleText]) -> str:
+    name, rule = named
+    return f"\n### {name}\n\n{rule.means}\n\n    {rule.example}\n\n{rule.mend}\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

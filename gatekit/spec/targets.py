@@ -1,0 +1,128 @@
+"""What paths on a command line mean: which files of which config folder."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatekit.errors import Problem
+from gatekit.spec.folders import GROUPS, ROOT_FILE
+from gatekit.spec.reader import display
+
+SUFFIX = ".yaml"
+_MISNAMED = frozenset({".yml", ".json", ".YAML", ".YML"})
+_TYPED = re.compile(r"(?=.*[A-Za-z_])[A-Za-z0-9_][A-Za-z0-9_-]*")
+_NOT_A_NAME = frozenset({"true", "false", "null", "nan", "inf"})
+_NAMES = f"config files are GROUP/NAME{SUFFIX}; groups are {', '.join(GROUPS)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """The files to look at by the config folder they belong to, and what is wrong with the paths and names."""
+
+    files: Mapping[Path, tuple[Path, ...]]
+    problems: tuple[Problem, ...]
+
+
+def targets(paths: Iterable[Path]) -> Targets:
+    """What the paths name: folders of groups, group folders, or single files; each file once, all absolute."""
+    files: dict[Path, dict[Path, None]] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        found = _named(path)
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        root, chosen, wrong = found
+        files.setdefault(root, {}).update(dict.fromkeys(chosen))
+        problems += wrong
+    return Targets(
+        files={root: tuple(chosen) for root, chosen in files.items()}, problems=tuple(dict.fromkeys(problems))
+    )
+
+
+def holds_groups(folder: Path) -> bool:
+    """Whether a folder is one that configs come from."""
+    return any((folder / group).is_dir() for group in GROUPS)
+
+
+def can_be_chosen(option: str) -> bool:
+    """Whether GROUP=OPTION means this option when it is typed."""
+    return _TYPED.fullmatch(option) is not None and option.lower() not in _NOT_A_NAME
+
+
+_Found = tuple[Path, Sequence[Path], Sequence[Problem]]
+
+
+def _named(path: Path) -> _Found | Problem:
+    try:
+        if not path.exists() and not path.is_symlink():
+            return Problem(where=str(path), what="no such file or folder", reason="no-such-path")
+        # The name as it was typed tells the group, even of a link.
+        whole = path.absolute()
+        return _folder(whole) if whole.is_dir() else _file(whole)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        return Problem(where=str(path), what=f"cannot be read: {why}", reason="unreadable-file")
+
+
+def _folder(path: Path) -> _Found | Problem:
+    if holds_groups(path):
+        root = path.resolve()
+        return root, _files(root), [*_strays(root)]
+    if path.name in GROUPS:
+        chosen = [file.resolve().parent / file.name for file in _options(path)]
+        return path.parent.resolve(), chosen, [*_misnamed(path)]
+    if holds_groups(path / "conf"):
+        return _folder(path / "conf")
+    return Problem(where=display(path), what="holds no config group", reason="no-group", hint=_NAMES)
+
+
+def _file(path: Path) -> _Found | Problem:
+    root = path.parent if path.name == ROOT_FILE and path.parent.name not in GROUPS else path.parent.parent
+    is_root_file = root == path.parent and holds_groups(root)
+    if not is_root_file and path.parent.name not in GROUPS:
+        return Problem(where=display(path), what="belongs to no config group", reason="no-group", hint=_NAMES)
+    problems = [*_name_problems(path)] if not is_root_file else []
+    inside = root.resolve()
+    file = inside / path.name if is_root_file else inside / path.parent.name / path.name
+    return inside, [file] if path.suffix == SUFFIX else [], problems
+
+
+def _files(root: Path) -> list[Path]:
+    found = [root / ROOT_FILE] if (root / ROOT_FILE).exists() else []
+    return found + [file for group in GROUPS for file in _options(root / group)]
+
+
+def _options(group: Path) -> list[Path]:
+    return sorted(group.glob(f"*{SUFFIX}")) if group.is_dir() else []
+
+
+def _strays(root: Path) -> Iterator[Problem]:
+    """Files that nobody will read, because of their own name or their folder's."""
+    for folder in sorted(entry for entry in root.iterdir() if entry.is_dir()):
+        if folder.name in GROUPS:
+            yield from _misnamed(folder)
+        elif near := difflib.get_close_matches(folder.name, GROUPS, n=1, cutoff=0.7):
+            for file in _options(folder):
+                hint = f"did you mean {near[0]}/{file.name}?"
+                yield Problem(where=display(file), what="belongs to no config group", reason="no-group", hint=hint)
+
+
+def _misnamed(group: Path) -> Iterator[Problem]:
+    for file in sorted(group.iterdir()):
+        yield from _name_problems(file)
+
+
+def _name_problems(file: Path) -> Iterator[Problem]:
+    where = display(file)
+    if file.suffix in _MISNAMED:
+        hint = f"rename it to {file.stem}{SUFFIX}"
+        yield Problem(where=where, what=f"is never read: options end in {SUFFIX}", reason="bad-file-name", hint=hint)
+    elif file.suffix == SUFFIX and not can_be_chosen(file.stem):
+        what = f"{file.stem!r} cannot be chosen as {file.parent.name}=NAME"
+        hint = "name it with letters, digits, _ and -"
+        yield Problem(where=where, what=what, reason="bad-file-name", hint=hint)
