@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
 NAME = "gatekit-tiny"
 FILE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_0": 2}

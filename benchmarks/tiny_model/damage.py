@@ -71,14 +71,16 @@ def _rounded(bits: int, group: int | None, _: str, weight: Array) -> Array:
     rows = weight.reshape(-1, group or weight.shape[1])
     largest = 2 ** (bits - 1) - 1
     scale = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-8) / largest
-    return (np.clip(np.round(rows / scale), -largest - 1, largest) * scale).reshape(weight.shape)
+    found: Array = np.clip(np.round(rows / scale), -largest - 1, largest) * scale
+    return found.reshape(weight.shape)
 
 
 def _rounded_by_tensor(bits: int, _: str, weight: Array) -> Array:
     """One scale for the whole matrix: what a wrong quantisation granularity does."""
     largest = 2 ** (bits - 1) - 1
     scale = np.abs(weight).max() / largest
-    return np.clip(np.round(weight / scale), -largest - 1, largest) * scale
+    found: Array = np.clip(np.round(weight / scale), -largest - 1, largest) * scale
+    return found
 
 
 def _scales_shifted(name: str, weight: Array) -> Array:
@@ -86,14 +88,16 @@ def _scales_shifted(name: str, weight: Array) -> Array:
     if ".layers.1." not in name:
         return _rounded(8, None, name, weight)
     scale = np.abs(weight).max(axis=1, keepdims=True) / 127
-    return np.round(weight / scale) * np.roll(scale, 1, axis=0)
+    found: Array = np.round(weight / scale) * np.roll(scale, 1, axis=0)
+    return found
 
 
 def _float(mantissa_bits: int, least_exponent: int, _: str, weight: Array) -> Array:
     """Rounded to the nearest float of so many bits, ties to even, without a scale."""
     exponent = np.maximum(np.frexp(weight)[1] - 1, least_exponent)
     step = np.exp2((exponent - mantissa_bits).astype(np.float32))
-    return np.round(weight / step) * step
+    found: Array = np.round(weight / step) * step
+    return found
 
 
 def _scaled(factor: float, _: str, weight: Array) -> Array:
@@ -103,7 +107,8 @@ def _scaled(factor: float, _: str, weight: Array) -> Array:
 def _noisy(share: float, name: str, weight: Array) -> Array:
     """Gaussian noise of a share of the matrix's own standard deviation, the same each time."""
     noise = np.random.default_rng(list(name.encode())).standard_normal(weight.shape, dtype=np.float32)
-    return weight + share * weight.std() * noise
+    found: Array = weight + share * weight.std() * noise
+    return found
 
 
 def _kv_heads_swapped(_: str, weight: Array) -> Array:

@@ -130,7 +130,8 @@ def test_no_mistake_is_told_twice(tmp_path: Path) -> None:
     found = lines(
         tmp_path,
         {
-            "model/base.yaml": "defaults: [laguna_int4]\nengine: {acuracy: 1}\ngate: {floor: 2}\nmodel: {unpinned: ~}\n",
+            "model/base.yaml": "defaults: [laguna_int4]\nengine: {acuracy: 1}\ngate: {floor: 2}\n"
+            "model: {unpinned: null}\n",
             "model/one.yaml": "defaults: [base]\n",
             "model/two.yaml": "defaults: [base]\n",
             "hw/mine.yaml": "name: on\nvendor: nvidia\n",
