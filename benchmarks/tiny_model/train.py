@@ -152,8 +152,8 @@ def main(data: str, folder: str, minutes: str = "24") -> None:
     model = Llama(SHAPE)
     steps = train(model, Path(data), float(minutes))
     write_folder(checkpoint_of(model, tokenizer, merges), Path(folder))
-    found = accuracy(model, tokenizer, synth_questions(1319, "test")[:200])
-    print(f"wrote {folder} after {steps} steps; {found:.3f} of 200 test questions right")
+    found = accuracy(model, tokenizer, synth_questions(1319, "test")[:100])
+    print(f"wrote {folder} after {steps} steps; {found:.3f} of 100 test questions right")
 
 
 if __name__ == "__main__":

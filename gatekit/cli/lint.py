@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gatekit.records.spec import Spec
     from gatekit.spec.library import Library
     from gatekit.spec.lint import Covered, Finding, Modelled
-    from gatekit.spec.matrix import Plan
+    from gatekit.spec.matrix.plan import Plan
     from gatekit.spec.selection import Selected
     from gatekit.spec.silence import Judged, Silence
 
@@ -85,7 +85,7 @@ def _history(options: Namespace, environ: Mapping[str, str]) -> LastVerdicts | N
 
 def _judged(library: Library, history: LastVerdicts | None, days: int) -> tuple[Judged, Mapping[str, int]]:
     from gatekit.spec.lint import OF_THE_HISTORY, asleep, gates, twins, uncovered
-    from gatekit.spec.matrix import matrices, plan
+    from gatekit.spec.matrix.plan import matrices, plan
     from gatekit.spec.names import promises_of_a_model
     from gatekit.spec.selection import every_model
     from gatekit.spec.silence import judged

@@ -123,7 +123,7 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 def _meant_matrix(word: str, arguments: Sequence[str]) -> str:
     """How the matrix is run that the word names or nearly names; nothing where there is none."""
     from gatekit.resources import conf_dir
-    from gatekit.spec.matrix_words import meant_by
+    from gatekit.spec.matrix.words import meant_by
 
     named = [value for option, value in pairwise(arguments) if option == "--config-dir"]
     named += os.environ.get("GATEKIT_CONF_PATH", "").split(":")

@@ -12,9 +12,9 @@ from gatekit.records.secrets import masked_text
 from gatekit.report.escape import escape_terminal
 from gatekit.report.plan import Absent, Title
 from gatekit.spec.composition import shown_override
-from gatekit.spec.matrix import Plan, matrices, plan
-from gatekit.spec.matrix_overrides import overridden
-from gatekit.spec.matrix_words import nearest
+from gatekit.spec.matrix.overrides import overridden
+from gatekit.spec.matrix.plan import Plan, matrices, plan
+from gatekit.spec.matrix.words import nearest
 from gatekit.spec.reader import display
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from gatekit.records.verdict import Outcome
 from gatekit.report.plan import NOT_RUN, Line, correct_of, summary_text
 from gatekit.report.summary import summarise
 from gatekit.spec.composition import shown_override
-from gatekit.spec.matrix_words import is_word
+from gatekit.spec.matrix.words import is_word
 
 if TYPE_CHECKING:
     from gatekit.cli.board import Board
-    from gatekit.spec.matrix import Plan, Planned
+    from gatekit.spec.matrix.plan import Plan, Planned
 
 _INTERRUPTED = "interrupted"
 

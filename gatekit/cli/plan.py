@@ -14,11 +14,11 @@ from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, Problem
 from gatekit.report.escape import escape_terminal
 from gatekit.report.plan import list_text, plan_text
-from gatekit.spec.matrix_words import is_word
+from gatekit.spec.matrix.words import is_word
 
 if TYPE_CHECKING:
     from gatekit.spec.library import Library
-    from gatekit.spec.matrix import Plan, Planned
+    from gatekit.spec.matrix.plan import Plan, Planned
 
 _DESCRIPTION = """\
 Print what would run, and run nothing.
@@ -69,7 +69,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
 
 def _one_spec(options: Namespace, library: Library, environ: Mapping[str, str]) -> ExitCode:
     from gatekit.cli import run as running
-    from gatekit.spec.matrix import matrices
+    from gatekit.spec.matrix.plan import matrices
 
     if options.format == "lines" or options.only:
         option = "--only" if options.only else "--format lines"
@@ -165,7 +165,7 @@ def _secrets(extra: Sequence[str]) -> Iterator[Problem]:
 
 
 def _list(library: Library, options: Namespace) -> ExitCode:
-    from gatekit.spec.matrix import matrices, plan
+    from gatekit.spec.matrix.plan import matrices, plan
 
     plans = [plan(name, library) for name in matrices(library)]
     problems = list(dict.fromkeys(problem for one in plans for problem in one.problems))

@@ -93,7 +93,7 @@ def _matrix(options: Namespace, environ: Mapping[str, str]) -> ExitCode:
 
 def _refuse_words(options: Namespace, dirs: Sequence[Path]) -> None:
     """A word that is no override may be meant for a matrix."""
-    from gatekit.spec.matrix_words import is_word, meant_by
+    from gatekit.spec.matrix.words import is_word, meant_by
 
     if options.only:
         raise ConfigError.one(

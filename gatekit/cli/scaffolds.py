@@ -165,7 +165,7 @@ def _prove(options: Namespace, text: str, overrides: list[str], library: Library
 
 def _resolve(options: Namespace, overrides: list[str], dirs: tuple[Path, ...]) -> None:
     if options.group == "matrix":
-        from gatekit.spec.matrix import plan
+        from gatekit.spec.matrix.plan import plan
 
         problems = plan(options.option, Library(dirs)).problems
         if problems:

@@ -128,7 +128,7 @@ class _Validation:
         names = [name for name in self.library.options(MATRIX) if chosen & set(self.library.files(MATRIX, name)[:1])]
         if not names:
             return
-        from gatekit.spec.matrix import plan
+        from gatekit.spec.matrix.plan import plan
 
         for name in names:
             planned = plan(name, self.library)
@@ -195,7 +195,7 @@ def _shape_problems(document: Document, package: KeyPath, broken: Collection[Key
 
 def _matrix_problems(document: Document, told: Sequence[Problem]) -> Iterator[Problem]:
     """What the matrix's own checks say, but for places that the reader refused."""
-    from gatekit.spec.matrix_file import matrix_file
+    from gatekit.spec.matrix.file import matrix_file
 
     places = {problem.where for problem in told}
     yield from (problem for problem in matrix_file(document).problems if problem.where not in places)

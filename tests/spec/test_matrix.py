@@ -12,8 +12,8 @@ import pytest
 from gatekit.errors import ConfigError
 from gatekit.resources import conf_dir, schema
 from gatekit.spec.library import Library
-from gatekit.spec.matrix import Plan, matrices, plan
-from gatekit.spec.matrix_overrides import overridden
+from gatekit.spec.matrix.overrides import overridden
+from gatekit.spec.matrix.plan import Plan, matrices, plan
 from gatekit.spec.schema import SECTIONS
 
 Planning = Callable[[str], Plan]

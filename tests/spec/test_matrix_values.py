@@ -17,7 +17,7 @@ from gatekit.resources import conf_dir
 from gatekit.spec.compose import compose
 from gatekit.spec.composition import Composition
 from gatekit.spec.library import Library
-from gatekit.spec.matrix_values import override
+from gatekit.spec.matrix.values import override
 
 PARSER = OverridesParser.create()
 HARD = st.text(alphabet=st.sampled_from(list("'\"\\,{}[]()=:$?~@#%&*;| \u00e9ab1.-_")), max_size=12)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from gatekit.spec.composition import shown_override
-from gatekit.spec.matrix_file import Entry
-from gatekit.spec.matrix_selection import Catalogue, Option
+from gatekit.spec.matrix.file import Entry
+from gatekit.spec.matrix.selection import Catalogue, Option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

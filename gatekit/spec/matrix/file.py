@@ -11,7 +11,7 @@ from typing import Any
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec import schema
-from gatekit.spec.matrix_values import override
+from gatekit.spec.matrix.values import override
 from gatekit.spec.reader import Document, KeyPath, Mark, display
 
 GROUPS = ("model", "hw", "engine", "protocol", "task", "gate", "history")

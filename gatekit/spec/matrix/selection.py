@@ -10,7 +10,7 @@ from typing import Any
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec import schema
 from gatekit.spec.library import Library
-from gatekit.spec.matrix_file import Choice, Named
+from gatekit.spec.matrix.file import Choice, Named
 
 _SHOWN_NAMES = 12
 

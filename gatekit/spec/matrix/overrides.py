@@ -8,9 +8,9 @@ from dataclasses import replace
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.canonical import canonical_json, to_plain
 from gatekit.spec.library import Library
-from gatekit.spec.matrix import LeftOut, Plan, Planned
-from gatekit.spec.matrix_file import GROUPS
-from gatekit.spec.matrix_names import unique_names
+from gatekit.spec.matrix.file import GROUPS
+from gatekit.spec.matrix.names import unique_names
+from gatekit.spec.matrix.plan import LeftOut, Plan, Planned
 
 SAME = "same-spec"
 

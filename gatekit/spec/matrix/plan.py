@@ -1,4 +1,4 @@
-"""Matrices: which specs a name such as `small` stands for, and why others are not among them."""
+"""What a matrix comes to: its specs in order, what was left out and why, and all that is wrong with it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gatekit.records.spec import Spec
 from gatekit.spec.checked import checked
 from gatekit.spec.composition import Composition
 from gatekit.spec.library import Library
-from gatekit.spec.matrix_combinations import Combination, Row, rows
-from gatekit.spec.matrix_file import Entry, MatrixFile, matrix_file
-from gatekit.spec.matrix_names import unique_names
-from gatekit.spec.matrix_problems import Complaints, in_order, is_of_the_machine
-from gatekit.spec.matrix_selection import Catalogue
+from gatekit.spec.matrix.combinations import Combination, Row, rows
+from gatekit.spec.matrix.file import Entry, MatrixFile, matrix_file
+from gatekit.spec.matrix.names import unique_names
+from gatekit.spec.matrix.problems import Complaints, in_order, is_of_the_machine
+from gatekit.spec.matrix.selection import Catalogue
 
 GROUP = "matrix"
 MOST_SPECS = 1000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gatekit.errors import ConfigError, Problem
-from gatekit.spec.matrix_combinations import Combination
+from gatekit.spec.matrix.combinations import Combination
 from gatekit.spec.selection import OF_THE_MACHINE
 
 
