@@ -204,7 +204,7 @@ def _outcome(verdict: Verdict) -> str:
 
 
 def _p(value: float | None, verdict: Verdict) -> str:
-    text = "?" if value is None else f"{value:.2f}" if value >= 0.095 else f"{value:.1g}"
+    text = "?" if value is None else f"{value:.2f}" if value >= 0.095 else f"{value:.1g}" if value else "<1e-300"
     return f"{text} FAIL" if verdict.outcome is Outcome.FAIL else text
 
 

@@ -274,7 +274,7 @@ def test_a_sim_without_accuracy(make_spec: Any, tmp_path: Path) -> None:
 PARENT = """
 import sys, time
 from pathlib import Path
-sys.path[:0] = sys.argv[1:2]
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)]
 import conftest
 from gatekit.engine.serve import serve
 spec = conftest.make_spec.__wrapped__()(accuracy=0.5)

@@ -346,10 +346,10 @@ def test_a_reference_bomb_is_refused(tmp_path: Path, text: str) -> None:
     """References, chained or repeated, cannot make gigabytes of a short file."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "ours.yaml").write_text("defaults:\n  - simulated\ngate:\n" + text)
-    began = time.monotonic()
+    began = time.process_time()
     (line,) = problems_of("model=ours", extra=(str(tmp_path),))
     assert "[reference-bomb]" in line
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_sweep_is_bounded() -> None:
