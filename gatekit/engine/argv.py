@@ -91,26 +91,30 @@ def _knobs(spec: Spec, *, port: int, served_model: str, local: bool) -> dict[str
         "revision": None if local else model.revision,  # a revision pins a hub id; a local path has none
         "quantization": model.quantization,
         "trust_remote_code": model.trust_remote_code or None,
-        "slots": spec.client.concurrency,
+        "slots": _slots(spec),
         "context_of_all_slots": _context_of_all_slots(spec),
     }
 
 
+def _slots(spec: Spec) -> int:
+    """One for each request in flight, as far as the server goes."""
+    return min(spec.client.concurrency, spec.engine.max_slots or spec.client.concurrency)
+
+
 def _context_of_all_slots(spec: Spec) -> int | None:
-    """The context that a server needs which shares it out: one of `max_model_len` for each request in flight.
+    """The context that a server needs which shares it out: one of `max_model_len` for each slot.
 
     Raises ConfigError where such a server is not told: its default leaves a slot too little for a prompt.
     """
     if "context_of_all_slots" not in (spec.engine.flags or {}):
         return None
     if spec.engine.max_model_len is None:
-        slots = spec.client.concurrency
         raise ConfigError.one(
-            f"engine {spec.engine.name!r} shares one context among {slots} requests and is not told its size",
+            f"engine {spec.engine.name!r} shares one context among {_slots(spec)} requests and is not told its size",
             reason="context-missing",
             hint="set engine.max_model_len to the tokens that one request needs, such as 4096",
         )
-    return spec.engine.max_model_len * spec.client.concurrency
+    return spec.engine.max_model_len * _slots(spec)
 
 
 def _unless_one(size: int) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from gatekit.engine.argv import server_argv
 from gatekit.engine.attach import attached
 from gatekit.engine.bundled import bundled
 from gatekit.engine.endpoint import Endpoint
@@ -40,6 +41,7 @@ def check(spec: Spec, environ: Mapping[str, str]) -> None:
     if spec.engine.kind is EngineKind.ATTACH:
         attached(spec, environ)
     elif spec.engine.kind is EngineKind.LAUNCH:
+        server_argv(spec, port=0, served_model="", environ=environ)
         check_machine(spec, engine_environment(spec, environ))
 
 

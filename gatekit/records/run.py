@@ -14,7 +14,7 @@ RECORD_FORMAT = 1
 
 _LATER: Mapping[str, tuple[str, ...]] = {
     "model": ("tags", "shipped", "sha256"),
-    "engine": ("packaged", "install", "version_key", "info_path", "info_keys"),
+    "engine": ("packaged", "install", "max_slots", "version_key", "info_path", "info_keys"),
 }
 """Keys of a spec that records of this format were once written without; each has a default."""
 

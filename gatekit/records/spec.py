@@ -146,6 +146,7 @@ class Engine:
     packaged: str | None = None
     install: str | None = None
     flags: Mapping[str, str] | None = None
+    max_slots: int | None = None
     startup_timeout_s: float = 1200.0
     health_path: str | None = None
     version_path: str | None = None

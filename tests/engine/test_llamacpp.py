@@ -14,6 +14,7 @@ import pytest
 from gatekit.engine.argv import server_argv
 from gatekit.engine.launched import check_machine
 from gatekit.engine.program import find_program
+from gatekit.engine.serve import check
 from gatekit.engine.weights import served_weights
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import count
@@ -60,10 +61,17 @@ def test_the_context_grows_with_the_concurrency() -> None:
     assert argv[argv.index("--ctx-size") + 1] == "12000"
 
 
+def test_no_more_slots_than_the_server_has() -> None:
+    """llama-server refuses to start with more than 256 slots: requests beyond them wait inside it."""
+    argv = server_argv(tiny("client.concurrency=300"), port=1, served_model="s", environ={})
+    assert argv[argv.index("--parallel") + 1] == "256"
+    assert argv[argv.index("--ctx-size") + 1] == str(256 * 1024)
+
+
 def test_a_shared_context_without_a_size() -> None:
     """Without max_model_len a slot would get a share of llama.cpp's default, too little for a prompt: refused."""
     with pytest.raises(ConfigError) as caught:
-        server_argv(tiny("engine.max_model_len=null"), port=1, served_model="s", environ={})
+        check(tiny("engine.max_model_len=null"), {"PATH": ""})
     assert caught.value.reason == "context-missing"
 
 
