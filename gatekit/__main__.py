@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
+
+
+def _is_module() -> bool:
+    """Whether Python was told `-m gatekit`, and looks for modules in the working directory first."""
+    if __name__ != "__main__" or __spec__ is None or sys.flags.safe_path or not sys.path:
+        return False
+    try:
+        return sys.path[0] in ("", os.getcwd())  # noqa: PTH109 - a text, and nothing more is imported yet
+    except OSError:
+        return sys.path[0] == ""
+
+
+# A yaml.py that somebody leaves there would run; gatekit's own modules are found through its package.
+if _is_module():
+    del sys.path[0]
+
+import contextlib  # noqa: E402 - not from the working directory
 
 _INTERNAL = 70
 _INTERRUPTED = 130

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
+from gatekit.service_keys import without_keys
+
 
 class ExitCode(IntEnum):
     """The frozen process interface: 1 means a measured regression and nothing else ever does."""
@@ -63,12 +65,19 @@ class GatekitError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake in the user's input: where it stands, what is wrong, its stable id, what to do."""
+    """One mistake in the user's input: where it stands, what is wrong, its stable id, what to do.
+
+    What looks like the key of a service is masked in all its texts.
+    """
 
     where: str
     what: str
     reason: str
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("where", "what", "hint"):
+            object.__setattr__(self, name, without_keys(getattr(self, name)))
 
     def line(self) -> str:
         """`file:line:column: what; hint [id]`."""

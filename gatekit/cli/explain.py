@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import Parser
-from gatekit.cli.history.command import add_place, chosen_place
+from gatekit.cli.history.command import add_place, as_options, chosen_place
 from gatekit.cli.output import put
 from gatekit.errors import ConfigError, ExitCode, InfraError
 
@@ -34,15 +34,16 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
     Always PASS, also where the record gives another verdict today than it holds, which is said. Raises
     ConfigError for an unknown run, InfraError where the history cannot be read.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(as_options(arguments))
     from gatekit.gate.derivation import derive
-    from gatekit.history.index import find
+    from gatekit.history.index import find, quarantine_of
     from gatekit.history.place import connected
     from gatekit.history.records_folder import read_record, record_path
 
     with connected(chosen_place(options, environ)) as place:
         record = read_record(record_path(place.dir, find(place, options.run).run_id))
         derivation = derive(record, _used(place, record))
+        decision = quarantine_of(place, record.run_id)
     if options.json:
         from gatekit.records.canonical import to_plain
 
@@ -51,12 +52,14 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
             "verdict": to_plain(record.verdict),
             "counts": to_plain(record.counts),
             "derivation": to_plain(derivation),
+            "quarantine": None if decision is None else to_plain(decision.act),
         }
         put(json.dumps(document, indent=2))
     else:
         from gatekit.report.derivation import derivation_text
 
-        put(derivation_text(record, derivation))
+        line = "" if decision is None else f"{decision.line()}\n"
+        put(derivation_text(record, derivation).removesuffix("\n") + f"\n{line}")
     return ExitCode.PASS
 
 

@@ -17,6 +17,7 @@ from gatekit.cli.quantities import measured, whole, within
 from gatekit.cli.share import share
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.report.escape import escape_terminal
+from gatekit.spec.folders import naming
 
 if TYPE_CHECKING:
     from gatekit.spec.library import Library
@@ -172,7 +173,7 @@ def _next(options: Namespace, path: Path, in_variable: Sequence[str]) -> list[st
 
     folder = path.parents[1]
     is_known = any(folder.samefile(each) for each in (*in_variable, str(conf_dir())))
-    folders = [] if is_known else ["--config-dir", str(folder)]
+    folders = [] if is_known else naming([str(folder)])
     name = f"{options.group}={options.option}"
     use = {
         "model": ["gatekit", name, "engine=sim", "task=gsm8k_synth"],
@@ -181,5 +182,6 @@ def _next(options: Namespace, path: Path, in_variable: Sequence[str]) -> list[st
         "protocol": ["gatekit", name],
         "matrix": ["gatekit", "plan", options.option],
     }
-    commands = (["gatekit", "validate", str(path)], [*use[options.group], *folders])
+    shown = f"./{path}" if str(path).startswith("-") else str(path)
+    commands = (["gatekit", "validate", shown], [*use[options.group], *folders])
     return [f"  {shlex.join(command)}" for command in commands]

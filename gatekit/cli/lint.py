@@ -17,6 +17,7 @@ from gatekit.errors import ConfigError, ExitCode, Problem
 from gatekit.history.place import Place
 from gatekit.report.escape import escape_terminal
 from gatekit.resources import conf_dir
+from gatekit.spec.folders import naming
 
 if TYPE_CHECKING:
     from gatekit.cli.last_verdicts import LastVerdicts
@@ -37,7 +38,8 @@ finding allows it.
 """
 _DAYS = 7
 _KEYS = (
-    *("model.quantization", "model.server_args", "gate", "gate.floor", "gate.max_lost_share", "protocol.shots"),
+    *("model.name", "model.quantization", "model.server_args", "gate", "gate.floor", "gate.max_lost_share"),
+    *("gate.measured_under", "gate.delta", "gate.early_stop", "task.n", "protocol.shots"),
     *("protocol.api", "engine.tensor_parallel_size", "engine.data_parallel_size", "engine.enforce_eager"),
 )
 _PLAIN_GROUPS = ("hw", "engine", "protocol")
@@ -54,7 +56,8 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     library = Library(config_dirs(options.config_dir, environ))
     history = _history(options, environ)
     announce_all(library)
-    found, counts = _judged(library, history, options.days)
+    typed = tuple(naming(options.config_dir))
+    found, counts = _judged(library, history, options.days, typed)
     _print(found, counts, options, has_history=history is not None)
     bad = {Kind.ERROR, Kind.WARNING} if options.strict else {Kind.ERROR}
     return ExitCode.CONFIG if any(finding.kind in bad for finding in found.findings) else ExitCode.PASS
@@ -83,27 +86,35 @@ def _history(options: Namespace, environ: Mapping[str, str]) -> LastVerdicts | N
     return LastVerdicts.read(place, cache_dir=cache_dir(environ))
 
 
-def _judged(library: Library, history: LastVerdicts | None, days: int) -> tuple[Judged, Mapping[str, int]]:
-    from gatekit.spec.lint import OF_THE_HISTORY, asleep, gates, twins, uncovered
-    from gatekit.spec.matrix.plan import matrices, plan
+def _judged(
+    library: Library, history: LastVerdicts | None, days: int, typed: Sequence[str]
+) -> tuple[Judged, Mapping[str, int]]:
+    """The findings, and how much was looked at; `typed` are the words that name the folders in a command."""
+    from gatekit.spec.lint import OF_THE_HISTORY, asleep, gates, twins, uncovered, unlike
+    from gatekit.spec.matrix.plan import matrices, plans
     from gatekit.spec.names import promises_of_a_model
     from gatekit.spec.selection import every_model
     from gatekit.spec.silence import judged
 
     selected, problems = every_model((), dirs=library.dirs, library=library)
     models = sorted((_modelled(one, library) for one in selected), key=lambda one: _rank(library, "model", one.option))
-    plans = [plan(name, library) for name in matrices(library)]
-    rows = [row for each in plans for row in _rows(each, history)]
+    planned = plans(matrices(library), library)
+    rows = [row for each in planned for row in _rows(each, history)]
     heard = {row.model for row in rows if row.last is not None}
     findings = [*uncovered(models, rows), *twins(models), *_options(library)]
     for model in models:
-        findings += [*promises_of_a_model(model), *gates(model, has_history=model.option in heard)]
-    if history is not None:
-        findings += asleep(rows, now=datetime.now(UTC), days=days)
-    broken = [*_broken(problems), *(one for each in plans for one in _broken(each.problems)), *_broken_options(library)]
+        findings += [*promises_of_a_model(model), *gates(model, has_history=model.option in heard, typed=typed)]
+    told = {finding.why for finding in findings}
+    for row in rows:
+        audit = _audit(row.spec) if _is_own(row.where, library) else None
+        findings += (one for one in (unlike(row, audit) if audit else ()) if one.why not in told)
+    wrong = [*problems, *(problem for each in planned for problem in each.problems)]
+    broken = [*_broken(wrong), *_broken_options(library)]
     skipped = OF_THE_HISTORY if history is None else frozenset[str]()
-    counts = {"models": len(library.options("model")), "matrices": len(plans)}
+    counts = {"models": len(library.options("model")), "matrices": len(planned)}
     own = [*broken, *(finding for finding in findings if _is_own(finding.where, library))]
+    if history is not None:
+        own += asleep(_to_be_run(rows, library), now=datetime.now(UTC), days=days, typed=typed)
     return judged(own, [*_silences(library)], not_looked_at=skipped), counts
 
 
@@ -124,12 +135,18 @@ def _modelled(one: Selected, library: Library) -> Modelled:
 
 
 def _audit(spec: Spec) -> Audit | None:
+    """The audit of a spec's gate; None where a run would be refused, which validation says."""
     from gatekit.cli.audit import audit_of
 
     try:
         return audit_of(spec)
-    except ConfigError:  # more questions than there are: the run says so
+    except ConfigError:
         return None
+
+
+def _to_be_run(rows: Sequence[Covered], library: Library) -> Sequence[Covered]:
+    """The rows of the team's own matrices; of all matrices where it has none."""
+    return [row for row in rows if _is_own(row.where, library)] or rows
 
 
 def _place(library: Library, group: str, option: str) -> str:
@@ -158,7 +175,7 @@ def _rows(plan: Plan, history: LastVerdicts | None) -> Iterator[Covered]:
     for one in plan.planned:
         model = next((text.removeprefix("model=") for text in one.overrides if text.startswith("model=")), "")
         last = None if history is None else history.of(one.spec)
-        yield Covered(matrix=plan.name, name=one.name, where=one.where, model=model, last=last)
+        yield Covered(matrix=plan.name, name=one.name, where=one.where, model=model, spec=one.spec, last=last)
 
 
 def _broken(problems: Iterable[Problem]) -> Iterator[Finding]:

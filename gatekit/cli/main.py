@@ -101,8 +101,18 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         raise HelpWanted(HELP)
     if "--version" in arguments:
         raise HelpWanted(f"gatekit {__version__}")
+    _refuse_no_folder()
     name, rest = _command(arguments)
     return commands()[name](rest)
+
+
+def _refuse_no_folder() -> None:
+    """Every name that is typed or printed is relative to a working directory, which somebody may have deleted."""
+    try:
+        os.getcwd()  # noqa: PTH109 - it is there only for the error
+    except OSError as error:
+        what = f"the working directory cannot be used: {error.strerror}"
+        raise ConfigError.one(what, reason="no-working-directory", hint="cd to one that is there") from None
 
 
 def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:

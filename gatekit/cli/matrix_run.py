@@ -15,11 +15,14 @@ from gatekit.cli.matrix_choice import absent, chosen, title
 from gatekit.cli.run import given_out, run_spec, say_error
 from gatekit.errors import ConfigError, ExitCode, Problem, fold
 from gatekit.fanout.sequential import Ended, Series, one_after_another
+from gatekit.history.place import Place, place_of
+from gatekit.history.rebuild_hint import explain_command
 from gatekit.records.canonical import to_plain
 from gatekit.records.verdict import Outcome
 from gatekit.report.plan import NOT_RUN, Line, correct_of, summary_text
 from gatekit.report.summary import summarise
 from gatekit.spec.composition import shown_override
+from gatekit.spec.folders import naming
 from gatekit.spec.matrix.words import is_word
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ def run_matrix(name: str, options: Namespace, environ: Mapping[str, str]) -> Exi
     if options.json:
         given = given_out(json.dumps(_document(found, series, board), indent=2))
     else:
-        lines = _lines(found, series, board)
+        lines = _lines(found, series, board, environ)
         text = summary_text(title(found, library), lines, absent(found), exit_code=int(series.exit_code))
         given = given_out(text)
     if series.interrupted is not None:
@@ -63,7 +66,7 @@ def _planned_only(name: str, options: Namespace, environ: Mapping[str, str]) -> 
     from gatekit.cli import plan
 
     only = [word for spec in options.only for word in ("--only", spec)]
-    folders = [word for folder in options.config_dir for word in ("--config-dir", folder)]
+    folders = naming(options.config_dir)
     flags = ["--json"] * options.json
     return plan.run(["--matrix", name, *only, *folders, *flags, *options.overrides], environ=environ)
 
@@ -91,7 +94,7 @@ def _run(job: tuple[int, Planned], *, options: Namespace, environ: Mapping[str, 
     return Ended(exit_code=code, summary=summary)
 
 
-def _lines(found: Plan, series: Series, board: Board) -> list[Line]:
+def _lines(found: Plan, series: Series, board: Board, environ: Mapping[str, str]) -> list[Line]:
     lines = [
         Line(
             name=one.name,
@@ -99,7 +102,7 @@ def _lines(found: Plan, series: Series, board: Board) -> list[Line]:
             correct=correct_of(ended.summary),
             elapsed_s=board.elapsed_s(number),
             why=ended.summary["reason"],
-            next=_next(ended),
+            next=_next(ended, place_of(one.spec.history, environ)),
         )
         for number, (one, ended) in enumerate(zip(found.planned, series.ended, strict=False))
     ]
@@ -115,12 +118,12 @@ def _not_run(found: Plan, series: Series) -> tuple[Planned, ...]:
     return found.planned[len(series.ended) :]
 
 
-def _next(ended: Ended) -> str:
+def _next(ended: Ended, place: Place) -> str:
     """What to do about a run that did not pass."""
     if ended.summary["verdict"] == Outcome.PASS:
         return ""
     run_id = ended.summary.get("run_id")
-    explained = f"gatekit explain {run_id}" if run_id and ended.summary["record"] else ""
+    explained = explain_command(place, run_id) if run_id and ended.summary["record"] else ""
     return "; ".join(filter(None, (ended.summary["hint"], explained)))
 
 

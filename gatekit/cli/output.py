@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from gatekit.errors import InfraError
+from gatekit.records.secrets import without_passwords
 from gatekit.report.escape import escape_terminal
 
 
-def put(text: str) -> None:
-    """Write `text` to stdout, with a line end if it has none.
+def put(text: str, *, as_it_is: bool = False) -> None:
+    """Write `text` to stdout, with a line end if it has none, and with the passwords in its URLs masked.
+
+    `as_it_is` is for what is read from a record, of which no character may be another.
 
     A reader that went away (`| head`) does not change the exit code. Raises InfraError when the text could not
     be written for another reason, such as a full disk, or because stdout was closed before the start.
@@ -21,7 +24,7 @@ def put(text: str) -> None:
     if sys.stdout is None:
         raise _failed("it is closed")
     try:
-        print(text.removesuffix("\n"), flush=True)
+        print((text if as_it_is else without_passwords(text)).removesuffix("\n"), flush=True)
     except BrokenPipeError:
         _drop_stdout()
     except OSError as error:
@@ -45,11 +48,11 @@ def bytes_out() -> Iterator[BinaryIO]:
 
 
 def warn(text: str) -> None:
-    """Write `gatekit: ` and one escaped line to stderr; a closed stderr is nobody to tell."""
+    """Write `gatekit: ` and one escaped line to stderr, passwords masked; a closed stderr is nobody to tell."""
     if sys.stderr is None:  # print would take stdout for it
         return
     with contextlib.suppress(OSError, ValueError):
-        print(f"gatekit: {escape_terminal(text)}", file=sys.stderr, flush=True)
+        print(f"gatekit: {escape_terminal(without_passwords(text))}", file=sys.stderr, flush=True)
 
 
 def _failed(why: str | None) -> InfraError:

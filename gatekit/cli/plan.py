@@ -14,6 +14,7 @@ from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, Problem
 from gatekit.report.escape import escape_terminal
 from gatekit.report.plan import list_text, plan_text
+from gatekit.spec.folders import naming
 from gatekit.spec.matrix.words import is_word
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _one_spec(options: Namespace, library: Library, environ: Mapping[str, str]) 
     if not options.words and not options.multirun:
         known = ", ".join(matrices(library))
         warn(f"this is the plan of `gatekit` alone; `gatekit plan NAME` plans a matrix ({known}) [no-matrix-named]")
-    folders = [word for folder in options.config_dir for word in ("--config-dir", folder)]
+    folders = naming(options.config_dir)
     flags = ["--json"] * options.json + ["-m"] * options.multirun
     return running.run(["--cfg", *flags, *folders, *options.words], environ=environ)
 
@@ -135,7 +136,7 @@ def _lines(found: Plan, extra: Sequence[str], options: Namespace) -> list[str]:
     """One command line per spec. What the matrix sets in private places is never shown: there it is named instead."""
     from gatekit.spec.composition import shown_override
 
-    folders = [word for folder in options.config_dir for word in ("--config-dir", folder)]
+    folders = naming(options.config_dir)
     lines, problems = [], list(_secrets(extra))
     for one in found.planned:
         own = one.overrides[: len(one.overrides) - len(extra)]
@@ -165,16 +166,16 @@ def _secrets(extra: Sequence[str]) -> Iterator[Problem]:
 
 
 def _list(library: Library, options: Namespace) -> ExitCode:
-    from gatekit.spec.matrix.plan import matrices, plan
+    from gatekit.spec.matrix.plan import matrices, plans
 
-    plans = [plan(name, library) for name in matrices(library)]
-    problems = list(dict.fromkeys(problem for one in plans for problem in one.problems))
+    found = plans(matrices(library), library)
+    problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
     if options.json:
-        put(json.dumps({"matrices": [_counted(one, library) for one in plans]}, indent=2))
-    elif plans:
+        put(json.dumps({"matrices": [_counted(one, library) for one in found]}, indent=2))
+    elif found:
         cells = [
             (one.name, len(one.planned), len(one.left_out), len(one.problems), one.description or "(cannot be read)")
-            for one in plans
+            for one in found
         ]
         put(list_text(cells))
     for problem in problems:

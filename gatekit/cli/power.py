@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _design(options: argparse.Namespace) -> Design:
-    from gatekit.gate.rule import observed_accuracy
+    from gatekit.gate.needs import observed_accuracy
     from gatekit.records.spec import Observed
     from gatekit.stats.exact import exact
     from gatekit.stats.ladder import Design

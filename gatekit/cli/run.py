@@ -22,6 +22,7 @@ from gatekit.cli.shadowed import announce
 from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, fold
 from gatekit.fanout.sequential import Ended, one_after_another
 from gatekit.history.place import Place, place_of
+from gatekit.history.rebuild_hint import hint_here
 from gatekit.records.canonical import to_plain
 from gatekit.records.run import RunRecord
 from gatekit.records.secrets import without_secrets
@@ -170,7 +171,8 @@ def run_spec(
     run_id = _new_run_id(spec) if options.run_id is None else options.run_id
     finished = execute(spec, run_id=run_id, around=around, lock=lock_for(spec, command=command))
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
-    return replace(finished, record=_completed(finished.record, command)), code
+    place = place_of(spec.history, environ)
+    return replace(finished, record=_completed(finished.record, command, place)), code
 
 
 def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str]) -> Ended:
@@ -190,11 +192,10 @@ def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapp
     return Ended(exit_code=code, summary=summarise(record, exit_code=code, stored_at=stored_at))
 
 
-def _completed(record: RunRecord, command: str) -> RunRecord:
+def _completed(record: RunRecord, command: str, place: Place) -> RunRecord:
     """The record as it is printed: its hint with the id of the run and the command as it is to be typed."""
     hint = record.verdict.hint.replace("gatekit thresholds recompute ... --write", command)
-    hint = f"{hint} ".replace(" RUN ", f" {record.run_id} ").rstrip()
-    return replace(record, verdict=replace(record.verdict, hint=hint))
+    return replace(record, verdict=replace(record.verdict, hint=hint_here(hint, place, record.run_id)))
 
 
 def _code(finished: Finished, *, allow_inconclusive: bool) -> ExitCode:

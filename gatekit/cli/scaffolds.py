@@ -13,7 +13,7 @@ from typing import Any
 from gatekit.cli.asking import ask, choose
 from gatekit.errors import ConfigError
 from gatekit.spec.library import Library
-from gatekit.spec.names import count_in
+from gatekit.spec.names import count_in, placeholder
 from gatekit.spec.scaffold import matrix_text, model_text, option_text
 
 _NONE = "none"
@@ -42,7 +42,7 @@ def _model(options: Namespace, library: Library, may_ask: bool) -> tuple[str, li
     chosen |= {"hw": options.hw} if options.hw else {}
     documents = {group: _document(library, group, option) for group, option in chosen.items()}
     sections: dict[str, dict[str, Any]] = {
-        "model": _given(options, "quantization", "revision") | {"name": options.name or f"org/{options.option}"},
+        "model": _given(options, "quantization", "revision") | {"name": options.name or placeholder(options.option)},
         "engine": _given(options, "tensor_parallel_size", "max_model_len"),
         "protocol": _given(options, "max_tokens"),
     }
@@ -63,7 +63,7 @@ def _numbers(options: Namespace, protocol: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ask_about_model(options: Namespace, library: Library) -> None:
-    options.name = options.name or ask("hub id or path of the weights", f"org/{options.option}")
+    options.name = options.name or ask("hub id or path of the weights", placeholder(options.option))
     for group, default in (("engine", "vllm"), ("protocol", "chat_5shot")):
         if getattr(options, group) is None:
             setattr(options, group, choose(f"{group}:", library.options(group), default))

@@ -9,8 +9,9 @@ from math import floor, sqrt
 
 from gatekit.errors import ConfigError
 from gatekit.gate.criterion import Criterion, binding_gate
+from gatekit.gate.needs import observed_accuracy
 from gatekit.gate.reasons import mismatch
-from gatekit.gate.rule import DEFAULT_DELTA, POWER, binding_floor, observed_accuracy, thresholds
+from gatekit.gate.rule import DEFAULT_DELTA, POWER, binding_floor, thresholds
 from gatekit.gate.split import share_of
 from gatekit.gate.split_criterion import criterion
 from gatekit.gate.wording import accuracy, percent, points
@@ -74,7 +75,8 @@ class Figures:
     PASS must exclude (None: it must exclude none), and `k_pass` the larger of the two.
     `reference` is the healthy accuracy: measured, stated, or (`is_assumed`) the typed floor itself; `sigmas`
     its distance from the threshold in standard deviations. `false_alarms` has one entry, or two where the
-    reference is assumed: at it and half a point above.
+    reference is assumed: at it and half a point above. `hidden` is None where no failed request scores as wrong,
+    as in every gate of a spec.
     """
 
     k_reject: int
@@ -87,7 +89,7 @@ class Figures:
     false_alarms: tuple[Chance, ...]
     drops: tuple[DropChance, ...]
     noticed_drop: float | None
-    hidden: Hidden
+    hidden: Hidden | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +308,7 @@ def _figures(case: _Case) -> Figures:
         false_alarms=tuple(Chance(accuracy=float(p), fails=case.fails(p)) for p in healthy),
         drops=tuple(_drop_chance(case, drop) for drop in drops),
         noticed_drop=noticed_drop(n, case.k, reference, POWER),
-        hidden=_hidden(case),
+        hidden=_hidden(case) if case.is_foreign else None,
     )
 
 
@@ -466,7 +468,7 @@ def _operator(case: _Case) -> Iterator[Finding]:
 
 def _failures(case: _Case, figures: Figures) -> Iterator[Finding]:
     hidden = figures.hidden
-    if not case.is_foreign or hidden.share <= case.gate.max_lost_share:
+    if hidden is None or hidden.share <= case.gate.max_lost_share:
         return
     lost = f"scored as wrong, {hidden.requests} failed requests of {case.n} ({percent(hidden.share)})"
     text = f"{lost} stay green in {percent(hidden.passes)} of healthy runs, and fewer in more of them"

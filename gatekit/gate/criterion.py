@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gatekit.errors import ConfigError
 from gatekit.gate.drop_test import CountTest, DropTest, Right
 from gatekit.gate.enough import Enough, can_fail, enough, margin
 from gatekit.gate.exchangeable import Exchangeable
 from gatekit.gate.from_history import FromHistory, from_history
 from gatekit.gate.locked import LockFault, from_lock, untold_notes, usable_lock
+from gatekit.gate.needs import check_reference
 from gatekit.gate.rule import binding_floor, rule, thresholds
 from gatekit.gate.rung import Rung, Shortage, choose
 from gatekit.records.past import Past, PastRun
@@ -100,7 +100,7 @@ def _typed(asked: Gate, n: int, rung: Rung) -> Criterion:
     is_floor = gate.method is Method.STATIC_FLOOR
     is_reference_missing = is_floor and gate.delta is not None and gate.observed is None
     if is_reference_missing and asked.method is not Method.AUTO:
-        raise _floor_without_reference(gate)
+        check_reference(gate)
     alone = thresholds(gate if is_floor else replace(gate, floor=None), n).k_reject
     return Criterion(
         rule=replace(rule(gate, n), why=rung.why, excluded=rung.excluded),
@@ -111,15 +111,6 @@ def _typed(asked: Gate, n: int, rung: Rung) -> Criterion:
         planning=gate,
         is_reference_missing=is_reference_missing,
         is_typed=True,
-    )
-
-
-def _floor_without_reference(gate: Gate) -> ConfigError:
-    return ConfigError.one(
-        f"gate {gate.name}: gate.delta asks for a drop below a healthy accuracy, and a floor is none",
-        reason="floor-delta-needs-observed",
-        where="gate.delta",
-        hint="set gate.observed from a healthy run, or gate.delta=null",
     )
 
 

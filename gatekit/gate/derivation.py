@@ -11,15 +11,16 @@ from gatekit.gate.early_steps import EarlyAgain, early_again
 from gatekit.gate.early_stop import detailed_runs
 from gatekit.gate.exchangeable import exchangeable
 from gatekit.gate.history_steps import history_steps
-from gatekit.gate.retrial import Retrial, is_lock_of, retrial
+from gatekit.gate.retrial import Retrial, by_lock, is_lock_of, is_of_series, retrial
 from gatekit.gate.rule import thresholds
 from gatekit.gate.sensitivity import Sensitivity, sensitivity, sensitivity_on_history, verdict_of
 from gatekit.gate.split import as_decided
-from gatekit.gate.step import Step, count_steps, named, seen_step
+from gatekit.gate.step import Step, count_steps, named, seen_step, some
 from gatekit.gate.strata import turned
 from gatekit.gate.typed_steps import typed_steps
 from gatekit.gate.wording import p_value
 from gatekit.records.answers import Counts
+from gatekit.records.lock import Lock
 from gatekit.records.past import Past, PastRun
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Method
@@ -105,6 +106,7 @@ def _on_history(record: RunRecord, rule: Rule, again: Retrial, past: Past | None
     return Derivation(
         steps=(
             *history_steps(gate, again),
+            *_lock_of_today(record, rule, past),
             *count_steps(gate, record.counts, *_ends(again)),
             *(early.steps if early else ()),
             Step(label="verdict", text=told or _trial_text(again, now)),
@@ -170,23 +172,41 @@ def _stored_rule(rule: Rule) -> Iterator[Step]:
     known = [(name, getattr(rule, name)) for name in names if getattr(rule, name) is not None]
     if known:
         yield Step(label="inputs", text=", ".join(f"{name} = {value:.4g}" for name, value in known))
-    if rule.sigmas is not None:
-        text = f"k_reject lies {rule.sigmas:.4g} binomial standard deviations under the healthy count"
-        yield Step(label="distance", text=text)
     if rule.used:
-        yield Step(label="rests on", text=", ".join(rule.used))
+        yield Step(label="rests on", text=some(rule.used, ", "))
     for reason, runs in rule.excluded.items():
         yield Step(label="left out", text=f"{runs}: {reason}")
 
 
 def _other_lock(record: RunRecord, rule: Rule, past: Past | None) -> str | None:
-    """Whether the lock at hand is another one than decided; the verdict stands by the counts of its own."""
-    lock = None if past is None else past.lock
-    if rule.method != Method.LOCKED.value or lock is None or is_lock_of(lock, record.spec.gate, rule):
+    """Whether the lock at hand is another one than decided, and would decide otherwise."""
+    lock = _newer_lock(record, rule, past)
+    if lock is None or not is_of_series(lock, record):
+        return None
+    again = by_lock(record, rule, lock)
+    outcome, _ = _recomputed(record, again.outcome(), None)
+    if outcome is None or outcome is record.verdict.outcome:
         return None
     now, then = _counts(lock.k_reject, lock.k_accept), _counts(rule.k_reject, rule.k_accept)
     said = f"the one that decided said {then}" if now != then else "so did the one that decided"
     return f"the lock of today is another one and says {now}; {said}"
+
+
+def _lock_of_today(record: RunRecord, rule: Rule, past: Past | None) -> Iterator[Step]:
+    """That there is another lock now than decided: a verdict stands by the counts of its own."""
+    lock = _newer_lock(record, rule, past)
+    if lock is not None and not is_of_series(lock, record):
+        yield Step(label="lock today", text="another one, of another series: it says nothing of this run")
+    elif lock is not None:
+        counts = _counts(lock.k_reject, lock.k_accept)
+        yield Step(label="lock today", text=f"another one, {counts}; the counts are those of the lock that decided")
+
+
+def _newer_lock(record: RunRecord, rule: Rule, past: Past | None) -> Lock | None:
+    lock = None if past is None else past.lock
+    if rule.method != Method.LOCKED.value or lock is None or is_lock_of(lock, record.spec.gate, rule):
+        return None
+    return lock
 
 
 def _other_counts(now: tuple[int, int | None], rule: Rule) -> str | None:

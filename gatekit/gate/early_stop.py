@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gatekit.errors import ConfigError, Problem
+from gatekit.errors import ConfigError
 from gatekit.gate.exchangeable import Exchangeable
 from gatekit.records.answers import Status
 from gatekit.records.past import PastRun
-from gatekit.records.spec import EarlyStop, Gate, Method, Spec
+from gatekit.records.spec import EarlyStop, Gate
 from gatekit.records.verdict import Early, Outcome
 from gatekit.stats.paired_sprt import BUILDS_TO_FAIL, BUILDS_TO_PASS, PairedSprt
 from gatekit.stats.stopping import PrefixTest, first_crossing
@@ -25,47 +25,6 @@ class EarlyTest:
     method: EarlyStop
     test: PrefixTest | None
     note: str = ""
-
-
-def check_early_stop(spec: Spec) -> None:
-    """Raises ConfigError, with every problem, when `gate.early_stop` lacks what it needs from the spec.
-
-    `early-stop-needs-delta`: the drop that is tested; `early-stop-needs-order`: a recorded random order, because
-    a prefix of the file's own order is no sample of it; `early-stop-needs-reference`: an accuracy beside a floor.
-    """
-    gate = spec.gate
-    if gate.early_stop is EarlyStop.NONE:
-        return
-    what, problems = f"gate {gate.name}: early_stop {gate.early_stop.value}", []
-    if gate.delta is None:
-        problems.append(
-            Problem(
-                where="gate.delta",
-                what=f"gate {gate.name}: early_stop needs gate.delta, the drop that it looks for",
-                reason="early-stop-needs-delta",
-                hint="set gate.delta, such as gate.delta=0.05",
-            )
-        )
-    if spec.task.order_seed is None:
-        problems.append(
-            Problem(
-                where="task.order_seed",
-                what=f"{what} needs the questions in a recorded random order",
-                reason="early-stop-needs-order",
-                hint="set task.order_seed to any number; the same one every run, so that runs compare",
-            )
-        )
-    if gate.method is Method.STATIC_FLOOR and gate.observed is None:
-        problems.append(
-            Problem(
-                where="gate.observed",
-                what=f"{what} needs a measured accuracy, a floor is none",
-                reason="early-stop-needs-reference",
-                hint="set gate.observed from a healthy run, or gate.early_stop=none",
-            )
-        )
-    if problems:
-        raise ConfigError(problems)
 
 
 def early_test(gate: Gate, n: int, early: Early, runs: Sequence[PastRun]) -> PrefixTest:

@@ -11,8 +11,9 @@ import numpy as np
 from gatekit.gate.alpha import nominal_alpha
 from gatekit.gate.drop_test import ConditionalTest, CountTest, DropTest
 from gatekit.gate.flips import flip_variance, questions, right_before
+from gatekit.gate.needs import check_drop, stated_observed
 from gatekit.gate.prior import own_prior
-from gatekit.gate.rule import POWER, binding_floor, check_drop, floor_notes, stated_observed, zone_notes
+from gatekit.gate.rule import POWER, binding_floor, floor_notes, zone_notes
 from gatekit.gate.rung import Rung
 from gatekit.gate.wording import percent
 from gatekit.records.lock import Prior

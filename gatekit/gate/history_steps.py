@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from gatekit.gate.flips import questions, right_before
 from gatekit.gate.from_history import from_history
+from gatekit.gate.needs import stated_observed
 from gatekit.gate.p_value_steps import p_value_steps
 from gatekit.gate.retrial import Retrial
-from gatekit.gate.rule import binding_floor, stated_observed
+from gatekit.gate.rule import binding_floor
 from gatekit.gate.rung import Rung
 from gatekit.gate.spread_steps import flip_steps, threshold_steps, total_steps
 from gatekit.gate.step import Step, alpha_step, floor_step, named, some

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gatekit.gate.criterion import mismatches
 from gatekit.gate.enough import margin, n_to_decide, n_to_fail, n_to_pass
 from gatekit.gate.exchangeable import HARDWARE
+from gatekit.gate.lock_change import IF_LOOSER, WITH_REASON
 from gatekit.gate.locked import Fault, LockFault
 from gatekit.gate.rung import Shortage
 from gatekit.gate.trial import Trial
@@ -18,6 +19,11 @@ from gatekit.records.verdict import Churn, Outcome
 
 _MEND = "mend what the failures of the lost questions name, then run again"
 _LOCK = "derive it from history with the overrides of this run, and review it: gatekit thresholds recompute ... --write"
+_ANEW = f"{_LOCK}{IF_LOOSER}"
+_SWITCH = (
+    "a variant keeps a lock of its own in another folder, gate.locks=FOLDER; if the series moved for good, review it "
+    f"and replace the lock: gatekit thresholds recompute ... --write {WITH_REASON}"
+)
 _MOST_FIELDS = 4
 _MOST_RUNS = 2
 _MANY = 1000
@@ -80,16 +86,16 @@ def unlocked(found: LockFault) -> Reason:
     of = f"the lock of {lock.spec}"
     if found.fault is Fault.OTHER_N:
         return Reason(
-            code=found.fault.value, text=f"{of} holds for {lock.n} questions, this run has {found.n}", hint=_LOCK
+            code=found.fault.value, text=f"{of} holds for {lock.n} questions, this run has {found.n}", hint=_SWITCH
         )
     if found.fault is Fault.SET_ASIDE:
-        return Reason(code=found.fault.value, text=f"{of} rests on {_set_aside(found.set_aside)}", hint=_LOCK)
+        return Reason(code=found.fault.value, text=f"{of} rests on {_set_aside(found.set_aside)}", hint=_ANEW)
     said = [f"{one.field}: {short(one.locked)} -> {short(one.now)}" for one in found.differences[:_MOST_FIELDS]]
     more = len(found.differences) - len(said)
     if more:
         said.append(f"{more} more")
     what = ", ".join(said) or f"key {short(lock.key)}, and that of this run is another or not known"
-    return Reason(code=found.fault.value, text=f"{of} holds for another series than this run: {what}", hint=_LOCK)
+    return Reason(code=found.fault.value, text=f"{of} holds for another series than this run: {what}", hint=_SWITCH)
 
 
 def _set_aside(runs: Mapping[str, str]) -> str:
@@ -249,8 +255,7 @@ def _by_p_value(trial: Trial, changed: Churn | None, *, is_drop: bool) -> str:
     text = f"p {p_value(p)} is {side} alpha = {alpha:.3g}"
     if changed is None:
         return text
-    flips = f"{changed.right_to_wrong} turned wrong and {changed.wrong_to_right} right"
-    return f"{text} ({flips} since run {changed.run_id})"
+    return f"{text} ({changed.right_to_wrong} turned wrong and {changed.wrong_to_right} right)"
 
 
 def _reach(trial: Trial) -> str:

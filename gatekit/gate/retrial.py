@@ -83,13 +83,24 @@ def is_lock_of(lock: Lock, gate: Gate, rule: Rule) -> bool:
     return from_lock(gate, lock, Exchangeable(runs=(), excluded={})).rule.why == rule.why
 
 
+def is_of_series(lock: Lock, record: RunRecord) -> bool:
+    """Whether a lock holds for the series of a run."""
+    return (lock.key, lock.n) == (record.comparability.key, record.counts.n)
+
+
+def by_lock(record: RunRecord, rule: Rule, lock: Lock) -> Retrial:
+    """The run before the counts of a lock of its series, the one that decided or another."""
+    gate = as_decided(binding_gate(record.spec, rule.n), rule)
+    share = 1.0 if rule.early is None else SHARE
+    found = from_lock(gate, lock, Exchangeable(runs=(), excluded={}), share=share)
+    criterion = criterion_of(replace(gate, alpha=share * lock.alpha), rule.n, found, (), is_typed=False)
+    return Retrial(trial=_trial(record, gate, criterion), lock=lock)
+
+
 def _by_lock(record: RunRecord, rule: Rule, lock: Lock | None) -> Retrial | str:
     gate = as_decided(binding_gate(record.spec, rule.n), rule)
     if lock is not None and lock.n == rule.n and is_lock_of(lock, gate, rule):
-        share = 1.0 if rule.early is None else SHARE
-        found = from_lock(gate, lock, Exchangeable(runs=(), excluded={}), share=share)
-        criterion = criterion_of(replace(gate, alpha=share * lock.alpha), rule.n, found, (), is_typed=False)
-        return Retrial(trial=_trial(record, gate, criterion), lock=lock)
+        return by_lock(record, rule, lock)
     if record.verdict.reason_code in _NEEDS_LOCK:
         return "not computed anew: it takes the lock that decided"
     return Retrial(trial=_trial(record, gate, _stored(gate, rule)))

@@ -8,6 +8,7 @@ from math import sqrt
 
 from gatekit.errors import ConfigError
 from gatekit.gate.alpha import no_alpha
+from gatekit.gate.needs import check_drop, observed_accuracy, stated_observed
 from gatekit.gate.wording import accuracy, percent, points
 from gatekit.records.spec import Gate, Method, Observed
 from gatekit.records.verdict import Rule
@@ -67,19 +68,6 @@ def rule(gate: Gate, n: int) -> Rule:
     )
 
 
-def check_drop(gate: Gate, healthy: Fraction) -> None:
-    """Raises ConfigError (`drop-too-large`) when gate.delta leaves nothing of the healthy accuracy."""
-    if gate.delta is None or exact(gate.delta) < healthy:
-        return
-    raise ConfigError.one(
-        f"gate {gate.name}: a drop of {points(gate.delta)} from a healthy accuracy of {accuracy(float(healthy))} "
-        "leaves nothing",
-        reason="drop-too-large",
-        where="gate.delta",
-        hint="choose a smaller gate.delta",
-    )
-
-
 def thresholds(gate: Gate, n: int) -> Thresholds:
     """The gate's counts at n questions, without words. Errors: as `rule`, but for `drop-too-large`.
 
@@ -112,20 +100,6 @@ def binding_floor(gate: Gate, n: int) -> int:
     return 0 if gate.floor is None else floor_count(gate.floor, gate.tolerance, n)
 
 
-def observed_accuracy(observed: Observed) -> Fraction:
-    """The healthy accuracy a measurement stands for: correct / n, exactly.
-
-    A perfect score does not prove an accuracy of 1, at which a single wrong answer would be a regression: it
-    counts as (n + 1/2) / (n + 1), the mean under the prior Beta(1/2, 1/2).
-
-    >>> observed_accuracy(Observed(correct=180, n=200)), observed_accuracy(Observed(correct=2, n=2))
-    (Fraction(9, 10), Fraction(5, 6))
-    """
-    if observed.correct == observed.n:
-        return Fraction(2 * observed.n + 1, 2 * observed.n + 2)
-    return Fraction(observed.correct, observed.n)
-
-
 def _floor_thresholds(gate: Gate, n: int) -> Thresholds:
     if gate.floor is None:
         raise ConfigError.one(
@@ -140,25 +114,6 @@ def _floor_thresholds(gate: Gate, n: int) -> Thresholds:
     guarded = max(Fraction(0), exact(gate.floor) - exact(gate.tolerance))
     k_reject = floor_count(gate.floor, gate.tolerance, n)
     return Thresholds(guarded=guarded, alpha=None, k_reject=k_reject, k_accept=k_accept)
-
-
-def stated_observed(gate: Gate) -> Observed:
-    """The gate's measurement. Raises ConfigError: `gate-needs-observed`, `gate-observed-impossible`."""
-    if gate.observed is None:
-        raise ConfigError.one(
-            f"gate {gate.name}: method {gate.method.value} needs a measured accuracy",
-            reason="gate-needs-observed",
-            where="gate.observed",
-            hint="set gate.observed.correct and gate.observed.n from a healthy run, or use static_floor",
-        )
-    if not 0 <= gate.observed.correct <= gate.observed.n or gate.observed.n == 0:
-        raise ConfigError.one(
-            f"gate {gate.name}: {gate.observed.correct} correct of {gate.observed.n} is no measurement",
-            reason="gate-observed-impossible",
-            where="gate.observed",
-            hint="gate.observed.correct lies between 0 and gate.observed.n, and n is at least 1",
-        )
-    return gate.observed
 
 
 def _alpha_and_count(gate: Gate, n: int, p0: Fraction) -> tuple[float | None, int]:

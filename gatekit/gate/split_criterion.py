@@ -17,10 +17,10 @@ from math import ceil
 
 from gatekit.gate.alpha import nominal_alpha
 from gatekit.gate.criterion import Criterion, binding_gate, full_rate, locked
-from gatekit.gate.early_stop import builds_note, check_early_stop, detailed_runs
+from gatekit.gate.early_stop import builds_note, detailed_runs
 from gatekit.gate.exchangeable import Exchangeable, exchangeable
 from gatekit.gate.locked import LockFault
-from gatekit.gate.rule import check_drop, observed_accuracy, stated_observed
+from gatekit.gate.needs import check_drop, check_early_stop, observed_accuracy, stated_observed
 from gatekit.gate.rung import Shortage
 from gatekit.gate.split import SHARE, share_of
 from gatekit.gate.wording import accuracy
@@ -40,7 +40,7 @@ def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage | LockFaul
 
     Where the gate's sequential test cannot be made, the rule keeps the whole of alpha and beta, and `early_note` says
     why. Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule` and
-    `gatekit.gate.early_stop.check_early_stop`.
+    `gatekit.gate.needs.check_early_stop`.
     """
     gate = binding_gate(spec, n)
     history = exchangeable(gate, spec.hw.name, n, past)

@@ -12,6 +12,7 @@ from gatekit.records.verdict import Early, Outcome, Rule
 from gatekit.stats.exact import exact
 
 _MOST_SHOWN = 12
+_MOST_CHARACTERS = 450  # a line that is cut off would not say how many more there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,13 @@ def _limit(number: int, n: int, share: float) -> str:
 
 
 def some(texts: Sequence[str], between: str) -> str:
-    """The first dozen texts, and how many more there are."""
-    more = len(texts) - _MOST_SHOWN
-    return between.join(texts[:_MOST_SHOWN]) + (f"{between}... ({more} more)" if more > 0 else "")
+    """The first dozen texts, fewer where they are long, and how many more there are.
+
+    >>> some(["a", "b"], ", "), some(["x" * 300, "y" * 300], ", ")[298:]
+    ('a, b', 'xx, ... (1 more)')
+    """
+    shown = list(texts[:_MOST_SHOWN])
+    while len(shown) > 1 and len(between.join(shown)) > _MOST_CHARACTERS:
+        shown.pop()
+    more = len(texts) - len(shown)
+    return between.join(shown) + (f"{between}... ({more} more)" if more > 0 else "")

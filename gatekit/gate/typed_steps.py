@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
-from gatekit.gate.rule import Thresholds, binding_floor, observed_accuracy, thresholds
+from gatekit.gate.needs import observed_accuracy
+from gatekit.gate.rule import Thresholds, binding_floor, thresholds
 from gatekit.gate.step import Step, alpha_step, floor_step, named
 from gatekit.gate.wording import accuracy
 from gatekit.records.spec import Gate, Method

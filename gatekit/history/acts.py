@@ -16,6 +16,8 @@ from gatekit.history.place import Place
 from gatekit.history.rebuild_hint import sync_hint
 from gatekit.records.act import Act, ActKind
 from gatekit.records.canonical import Plain, canonical_json, digest, from_plain, to_plain
+from gatekit.records.secrets import holds_password
+from gatekit.report.escape import escape_terminal
 from gatekit.resources import schema
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ ACTS_FOLDER = "acts"
 MAX_ACT_BYTES = 64 * 1024
 MAX_REASON_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 200
+_LINE_CHARACTERS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,22 @@ class StoredAct:
     digest: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """That a run does not count, by an act about it or about the run whose answers it reads."""
+
+    run_id: str
+    act: Act
+
+    def line(self) -> str:
+        """It in one line, safe for a terminal."""
+        copied = "" if self.act.target == self.run_id else f", as a copy of the answers of run {self.act.target}"
+        said = f"quarantined on {self.act.made_at}{copied}: {self.act.reason} (act {self.act.act_id})"
+        return escape_terminal(said, _LINE_CHARACTERS)
+
+
 def make_act(kind: ActKind, target: str, *, reason: str, now: datetime, after: str | None = None) -> Act:
-    """The act of this moment. Raises ConfigError when the reason is empty or too long.
+    """The act of this moment. Raises ConfigError when the reason is empty, too long, or holds a password.
 
     The id ends in six digits of the digest of the rest: the same act in the same second is one.
     """
@@ -45,11 +62,19 @@ def make_act(kind: ActKind, target: str, *, reason: str, now: datetime, after: s
     if not 1 <= len(reason) <= MAX_REASON_CHARACTERS:
         what = "the reason is empty" if not reason else f"the reason is longer than {MAX_REASON_CHARACTERS} characters"
         raise ConfigError.one(what, reason="bad-reason", where="--reason", hint="say why, in a sentence")
+    refuse_password(reason)
     moment = now.astimezone(UTC)
     made_at = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     tail = digest([kind.value, target, after, reason, made_at]).removeprefix("sha256:")[:6]
     act_id = f"{moment.strftime('%Y%m%dT%H%M%SZ')}-{kind.value}-{tail}"
     return Act(act_id=act_id, kind=kind, target=target, after=after, reason=reason, made_at=made_at)
+
+
+def refuse_password(reason: str) -> None:
+    """Raise ConfigError for a reason with a URL that holds a password: it would be kept for good."""
+    if holds_password(reason):
+        what = "the reason holds a URL with a password, and a reason is kept"
+        raise ConfigError.one(what, reason="bad-reason", where="--reason", hint="leave the password out")
 
 
 def act_digest(act: Act) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gatekit.errors import InfraError
 from gatekit.history.durable_files import (
     is_there,
     open_regular,
@@ -77,8 +78,18 @@ def arrivals_path(place: Place) -> Path:
 
 
 def are_noted(place: Place) -> bool:
-    """Whether there is a file; an older gatekit wrote none. Raises InfraError where that cannot be told."""
-    return is_there(arrivals_path(place))
+    """Whether there is a file; an older gatekit wrote none. Raises InfraError where that cannot be told, and for a
+    link to nowhere: nothing could ever be noted there."""
+    path = arrivals_path(place)
+    if is_there(path):
+        return True
+    if path.is_symlink():
+        raise InfraError(
+            f"{path} is a link to a file that is not there",
+            reason="arrivals-lost",
+            hint=f"bring that file back; or remove the link, then `{history_command(place, 'sync')}` writes it anew",
+        )
+    return False
 
 
 def read_arrivals(place: Place) -> Arrivals:

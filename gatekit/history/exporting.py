@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from gatekit.errors import ConfigError, InfraError
-from gatekit.history.acts import StoredAct, act_digest, act_path, quarantined_runs, read_act
+from gatekit.history.acts import StoredAct, act_digest, act_path, read_act
 from gatekit.history.durable_files import is_there, storage_error, sync_folder
 from gatekit.history.place import Place
 from gatekit.history.rebuild_hint import history_command
@@ -26,6 +26,7 @@ from gatekit.records.canonical import canonical_json, to_plain
 
 NEUTRAL = "'"
 _ALL = 2**62
+_SHOWN_IDS = 5
 _COUNTS = ("n", "correct", "wrong", "no_answer", "truncated", "lost", "unasked")
 _FLAGS = ("measured", "simulated", "quarantined")
 _COLUMNS = (
@@ -87,11 +88,19 @@ def chosen_runs(place: Place, chosen: Chosen, *, with_superseded: bool = False) 
     rows = index.list_runs(place, limit=_ALL, spec_name=chosen.spec_name, model=chosen.model)
     found = tuple(row for row in reversed(rows) if _has_key(row, chosen.key))
     if not found:
-        hint = "see gatekit history list"
+        hint = f"see `{history_command(place, 'list')}`"
         raise ConfigError.one(f"no such runs in {place.shown}", reason="nothing-to-export", hint=hint)
     if with_superseded and any(row.supersedes for row in found):
         return _with_superseded(index.list_runs(place, limit=_ALL), found)
     return found
+
+
+def only_here(place: Place, rows: Sequence[RunRow]) -> tuple[RunRow, ...]:
+    """Those of the runs whose records this folder holds: of a shared database the others are on other machines.
+
+    Raises InfraError where that cannot be told.
+    """
+    return tuple(row for row in rows if is_there(record_path(place.dir, row.run_id)))
 
 
 def acts_about(place: Place, rows: Sequence[RunRow]) -> tuple[StoredAct, ...]:
@@ -116,7 +125,7 @@ def export(place: Place, rows: Sequence[RunRow], target: Path, format_: Format, 
 
 
 def write_to(place: Place, rows: Sequence[RunRow], sink: Sink, format_: Format) -> None:
-    """Write the runs to `sink`. Raises InfraError when a record cannot be read or pyarrow is missing."""
+    """Write the runs to `sink`. Raises InfraError when a record cannot be read, ConfigError when pyarrow is missing."""
     _WRITERS[format_](place, rows, sink)
 
 
@@ -135,7 +144,23 @@ def _has_key(row: RunRow, key: str | None) -> bool:
     return key is None or row.comparability_key.startswith((key, f"sha256:{key}"))
 
 
+def _refuse_elsewhere(place: Place, rows: Sequence[RunRow]) -> None:
+    here = {row.run_id for row in only_here(place, rows)}
+    missing = [row.run_id for row in rows if row.run_id not in here]
+    if not missing:
+        return
+    shown = ", ".join(missing[:_SHOWN_IDS]) + (", ..." if len(missing) > _SHOWN_IDS else "")
+    of_others = "made on other machines, whose folders hold their records"
+    why = of_others if place.url is not None else f"without a record in {place.dir / 'runs'}"
+    raise InfraError(
+        f"{len(missing)} of {len(rows)} runs are {why}: {shown}",
+        reason="records-elsewhere",
+        hint="give --only-here to leave them out and export them there; CSV and Parquet need no records",
+    )
+
+
 def _jsonl(place: Place, rows: Sequence[RunRow], sink: Sink) -> None:
+    _refuse_elsewhere(place, rows)
     for row in rows:
         stored = read_stored(record_path(place.dir, row.run_id))
         if stored.digest != row.digest:
@@ -182,9 +207,10 @@ def _parquet(place: Place, rows: Sequence[RunRow], sink: Sink) -> None:
         import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
         from pyarrow import parquet
     except ImportError as error:
-        raise InfraError(
+        raise ConfigError.one(
             "Parquet needs pyarrow, which is not installed",
             reason="pyarrow-missing",
+            where="--format",
             hint="pip install 'gatekit[parquet]', or --format csv",
         ) from error
     kinds = dict.fromkeys(_COLUMNS, pa.string())
@@ -198,7 +224,7 @@ def _parquet(place: Place, rows: Sequence[RunRow], sink: Sink) -> None:
 def _cells(place: Place, rows: Sequence[RunRow]) -> Iterator[tuple[object, ...]]:
     from gatekit.history import index
 
-    set_aside = quarantined_runs(index.acts(place))
+    set_aside = index.quarantined(place)
     for row in rows:
         known = {"accuracy": accuracy(row), "outcome": row.outcome.value, "quarantined": row.run_id in set_aside}
         yield tuple(known[name] if name in known else getattr(row, name) for name in _COLUMNS)

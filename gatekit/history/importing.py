@@ -125,16 +125,16 @@ def _check_superseding(place: Place, found: _File) -> None:
 
 
 def _new_acts(place: Place, found: _File, known: Mapping[str, str]) -> list[ActLine]:
-    """The acts that the history misses, in the order in which they were made.
+    """The acts that the history misses, in the order of the file: it is that in which they came, whatever a clock said.
 
     The last decision about a run or a series holds. So one that is older than what was decided here about the same is
     left out, and told. Raises ConfigError for an act about something else than the runs of the file.
     """
     for one in found.acts.values():
         _check_act(place, found, one, known)
-    latest = _latest(place)
+    latest = _latest(place, found)
     news: list[ActLine] = []
-    for one in sorted(found.acts.values(), key=lambda one: (one.act.made_at, one.line)):
+    for one in found.acts.values():
         if one.act.act_id in known:
             continue
         if one.act.made_at < latest.get(one.act.target, ""):
@@ -144,12 +144,14 @@ def _new_acts(place: Place, found: _File, known: Mapping[str, str]) -> list[ActL
     return news
 
 
-def _latest(place: Place) -> dict[str, str]:
-    """When the last act about each run and series here was made."""
+def _latest(place: Place, found: _File) -> dict[str, str]:
+    """When the last act about each run and series here was made that is not of this file."""
     from gatekit.history import index
 
     latest: dict[str, str] = {}
     for act in index.acts(place):
+        if act.act_id in found.acts:
+            continue
         latest[act.target] = max(act.made_at, latest.get(act.target, ""))
     return latest
 

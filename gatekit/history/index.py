@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from gatekit.errors import ConfigError, InfraError
-from gatekit.history.acts import act_path
+from gatekit.history.acts import Quarantine, act_path, quarantined_runs
 from gatekit.history.arrivals import (
     Arrival,
     Kind,
@@ -28,6 +28,7 @@ from gatekit.history.arrivals import (
 )
 from gatekit.history.database import LOCK_LIMIT_S, reading, writing, written
 from gatekit.history.durable_files import is_there
+from gatekit.history.lineage import Copy, copies_of, copies_under, since
 from gatekit.history.place import Place
 from gatekit.history.rebuild_hint import taken_hint
 from gatekit.history.records_folder import RUN_ID_PATTERN, record_path
@@ -53,7 +54,7 @@ from gatekit.history.tables import acts as acts_table
 from gatekit.history.tables import gates as gates_table
 from gatekit.history.tables import keys as keys_table
 from gatekit.history.tables import runs as runs_table
-from gatekit.records.act import Act
+from gatekit.records.act import Act, ActKind
 from gatekit.records.canonical import digest, to_plain
 from gatekit.records.run import RunRecord, record_to_plain
 
@@ -64,6 +65,7 @@ _ROWS_AT_ONCE = 50_000
 _NAMES_AT_ONCE = 500
 _MANY = 1000
 _KEYS_AT_ONCE = 100
+_LONGEST_ID = 128
 _LAST = "\U0010ffff"  # no run id has a character behind it
 
 
@@ -83,13 +85,14 @@ class Added:
 class KeySeries:
     """Every run under one key, oldest first, with the JSON of the key's fields and, by its digest, of every gate.
 
-    `superseded` says of those that a later record replaces when the first such record was finished.
+    `superseded` says of those that a later record replaces since when there is one; `copies` are those that do.
     """
 
     key: str
     fields: str
     rows: tuple[PastRow, ...]
     superseded: Mapping[str, str]
+    copies: Mapping[str, Copy]
     gates: Mapping[str, str]
 
 
@@ -98,6 +101,7 @@ def prepare(place: Place) -> None:
 
     Once it is made before the first record is written, records without an index mean a lost index.
     """
+    are_noted(place)  # what could not be noted at the end of a run is told at its start
     with reading(place):
         pass
     with writing(place):
@@ -200,7 +204,7 @@ def find(place: Place, run_id: str) -> RunRow:
             rows = run_rows(found or connection.execute(starts_so.order_by(name.desc()).limit(_NEAREST + 1)).all())
     if len(rows) == 1:
         return rows[0]
-    shown = f"{prefix[:40]!r}"
+    shown = repr(prefix if len(prefix) <= _LONGEST_ID else f"{prefix[:_LONGEST_ID]}...")
     if rows:
         ids = [row.run_id for row in rows[:_NEAREST]] + ["..."] * (len(rows) > _NEAREST)
         raise ConfigError.one(f"run {shown} is ambiguous", reason="ambiguous-run", hint=f"it begins: {', '.join(ids)}")
@@ -232,7 +236,7 @@ def past_rows(connection: sa.Connection, key: str) -> tuple[PastRow, ...]:
 
 
 def superseded(connection: sa.Connection, key: str) -> Mapping[str, str]:
-    """The runs under a key that a later record replaces: their ids, and when the first such record was finished."""
+    """The runs under a key that a later record replaces: their ids, and since when there is such a record."""
     return _superseded_between(connection, storable(key), storable(key))
 
 
@@ -286,6 +290,37 @@ def acts_of(connection: sa.Connection) -> tuple[Act, ...]:
     return tuple(map(stored_act, connection.execute(query).all()))
 
 
+def quarantined(place: Place) -> frozenset[str]:
+    """The runs that do not count, and every copy of their answers."""
+    with reading(place) as connection:
+        if connection is None:
+            return frozenset()
+        named = quarantined_runs(acts_of(connection))
+        return named | copies_of(connection, named).keys()
+
+
+def quarantine_of(place: Place, run_id: str) -> Quarantine | None:
+    """Why a run does not count: what was decided about it, or about a run of whose answers it is a copy."""
+    with reading(place) as connection:
+        made = () if connection is None else acts_of(connection)
+        named = quarantined_runs(made)
+        if connection is None or not named:
+            return None
+        target = run_id if run_id in named else copies_of(connection, named).get(run_id)
+    decisions = [one for one in made if one.target == target and one.kind is ActKind.QUARANTINE]
+    return Quarantine(run_id=run_id, act=decisions[-1]) if decisions else None
+
+
+def copies(place: Place, run_id: str) -> tuple[RunRow, ...]:
+    """The runs that read the answers of a run again, and those that read theirs, in order of arrival."""
+    with reading(place) as connection:
+        found = {} if connection is None else copies_of(connection, [run_id])
+    if not found:
+        return ()
+    query = sa.select(*RUN_COLUMNS).where(runs_table.c.run_id.in_(found)).order_by(runs_table.c.position)
+    return _read(place, query, run_rows)
+
+
 def known_digests(place: Place) -> Mapping[str, str]:
     """The digest of every run in the index, by run id."""
     return dict(map(tuple, _select(place, sa.select(runs_table.c.run_id, runs_table.c.digest))))
@@ -321,12 +356,14 @@ def _next_keys(connection: sa.Connection, after: str, until: str | None) -> list
     by_key = {key: tuple(past_row(row[1:]) for row in group) for key, group in groupby(rows, key=itemgetter(0))}
     gates = _gate_sections(connection, {row.gate for group in by_key.values() for row in group})
     replaced = _superseded_between(connection, low, high)
+    copies = copies_under(connection, low, high)
     return [
         KeySeries(
             key=key,
             fields=key_fields,
             rows=by_key.get(key, ()),
             superseded=replaced,
+            copies=copies,
             gates=gates,
         )
         for key, key_fields in found.items()
@@ -350,7 +387,7 @@ def _other_keys() -> sa.Select[*tuple[Any, ...]]:
     )
     first, last = runs_table.alias("first_run"), runs_table.alias("last_run")
     return (
-        sa.select(keys_table.c.key, keys_table.c.fields, ends.c.runs, first.c.finished_at, last.c.finished_at)
+        sa.select(keys_table.c.key, keys_table.c.fields, ends.c.runs, since(first), since(last))
         .join_from(ends, keys_table, keys_table.c.key == ends.c.comparability_key)
         .join(first, first.c.position == ends.c.first)
         .join(last, last.c.position == ends.c.last)
@@ -366,7 +403,7 @@ def _superseded_between(connection: sa.Connection, low: str, high: str) -> Mappi
 def _superseded() -> sa.Select[*tuple[Any, ...]]:
     old = runs_table.alias("old")
     return (
-        sa.select(old.c.run_id, sa.func.min(runs_table.c.finished_at))
+        sa.select(old.c.run_id, sa.func.min(since(runs_table)))
         .join_from(runs_table, old, runs_table.c.supersedes == old.c.run_id)
         .where(runs_table.c.supersedes.is_not(None))
         .where(old.c.comparability_key >= sa.bindparam("low"), old.c.comparability_key <= sa.bindparam("high"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from gatekit.history.place import Place
 from gatekit.history.rebuild_hint import history_command, sync_hint
 from gatekit.history.run_row import NewRow, SeriesRow, storable
 from gatekit.history.seal import SealState, check, seal_path
+from gatekit.history.stored_rows import ACT_COLUMNS, SERIES_COLUMNS, BrokenRowError, act, series_row
 
 _ATTEMPTS = 4
 _PAUSE_S = 0.25
@@ -134,12 +135,17 @@ def check_file(findings: Findings) -> None:
         if not is_there(path):
             return
         with reading(findings.place) as connection:
-            faults = [] if connection is None else connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+            faults = [] if connection is None else _page_faults(connection)
         for fault in [fault for fault in faults if fault != "ok"][:_MOST_PAGE_FAULTS]:
             findings.add(path, f"SQLite finds: {fault}", reason="index-damaged", hint=findings.remake)
     except InfraError as error:
         findings.add_error(path, error)
     _check_seal(findings)
+
+
+def _page_faults(connection: sa.Connection) -> Sequence[str]:
+    """The first ones: of a file that was blown up there is one a page."""
+    return connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_PAGE_FAULTS})").scalars().all()
 
 
 def _check_seal(findings: Findings) -> None:
@@ -174,7 +180,13 @@ def _check_table(
     for name in _still_missing(findings.place, table, [name for name in expected if name not in found]):
         what = f"{table.name} {name} is not in the index: its file is whole, and its writer did not come to the end"
         findings.notes.append(f"{what}; {sync_hint(findings.place)}")
-    _check_strays(findings, table, [name for name in found if name not in expected and name not in broken])
+    for name, row in found.items():
+        if type(row["position"]) is not int:
+            what = f"column position is {_shown(row['position'])}, which is no place in an order"
+            findings.add(f"{table.name} {name}", what, reason="row-differs", hint=findings.remake)
+    strays = [name for name in found if name not in expected and name not in broken]
+    _check_forms(findings, table, [found[name] for name in strays])
+    _check_strays(findings, table, strays)
 
 
 def _still_missing(place: Place, table: sa.Table, names: list[str]) -> list[str]:
@@ -186,6 +198,17 @@ def _still_missing(place: Place, table: sa.Table, names: list[str]) -> list[str]
             there = known(place)
             names = [name for name in names if name not in there]
     return names
+
+
+def _check_forms(findings: Findings, table: sa.Table, rows: Sequence[_Plain]) -> None:
+    """Rows without a file here, whose form alone can be looked at: one that no command could read."""
+    columns = SERIES_COLUMNS if table is tables.runs else ACT_COLUMNS
+    read: Callable[[Sequence[Any]], object] = series_row if table is tables.runs else act
+    for row in rows:
+        try:
+            read([row[column.key] for column in columns])
+        except BrokenRowError as error:
+            findings.add(findings.place.shown, str(error), reason="index-row-broken", hint=findings.remake)
 
 
 def _check_strays(findings: Findings, table: sa.Table, strays: list[str]) -> None:
@@ -218,10 +241,15 @@ def _check_shared(
 
 def _compare(findings: Findings, where: str, row: _Plain, known: _Plain) -> None:
     for column, value in known.items():
-        # A number in the place of a text, or of true, must not pass for equal.
-        if row[column] != value or isinstance(row[column], str) is not isinstance(value, str):
+        # A number in the place of a text, or one that is no whole number, must not pass for equal.
+        if row[column] != value or _kind(row[column]) is not _kind(value):
             what = f"column {column} is {_shown(row[column])}, its file says {_shown(value)}"
             findings.add(where, what, reason="row-differs", hint=findings.remake)
+
+
+def _kind(value: object) -> type:
+    """Its type, true being a number: SQLite has no other."""
+    return int if isinstance(value, int) else type(value)
 
 
 def _rows(connection: sa.Connection | None, table: sa.Table, name: str) -> dict[str, _Plain]:

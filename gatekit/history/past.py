@@ -22,7 +22,10 @@ from gatekit.records.spec import Spec
 from gatekit.records.verdict import Outcome
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
     from gatekit.history.index import KeySeries, OtherKey, PastRow
+    from gatekit.history.lineage import Copy
 
 MOST_CHANGES = 10
 """How many other keys of a model are described; more say nothing new."""
@@ -53,14 +56,27 @@ class StoredSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
-    """What was decided about the runs of one key, as of a moment. `after` is the digest behind which the norm
+    """What was decided about the runs of one key, as of a moment. `copies` are those of them that read the answers of
+    other runs, `bars` up to which answers these are before a rebaseline. `after` is the digest behind which the norm
     starts, and `since` when that was decided; None where it never was."""
 
     as_of: AsOf
     superseded: Mapping[str, str]
     quarantined: frozenset[str]
+    copies: Mapping[str, Copy]
+    bars: Mapping[str, int]
     since: str | None = None
     after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """The acts that were made by a moment, and what follows from them for the copies of runs."""
+
+    as_of: AsOf
+    acts: Sequence[Act]
+    quarantined: frozenset[str]
+    bars: Mapping[str, int]
 
 
 def past_runs(
@@ -82,6 +98,7 @@ def past_runs(
     """
     from gatekit.history import index
     from gatekit.history.database import reading
+    from gatekit.history.lineage import copies_under
 
     moment = as_of_moment(as_of)
     with reading(place) as connection:
@@ -89,10 +106,11 @@ def past_runs(
             return Past(key=comparability)
         rows = index.past_rows(connection, comparability.key)
         superseded = index.superseded(connection, comparability.key)
-        acts = index.acts_of(connection)
+        copies = copies_under(connection, comparability.key, comparability.key)
+        decided = _decided(connection, index.acts_of(connection), moment, copies)
         others = index.other_keys_of(connection, model=spec.model.name, key=comparability.key)
-    seen = [row for row in rows if row.run_id != exclude_run_id and moment.has(row.finished_at)]
-    past = _past(seen, _standing(acts, comparability.key, superseded, moment), comparability)
+    seen = [row for row in rows if row.run_id != exclude_run_id and moment.has(row.since)]
+    past = _past(seen, _standing(decided, comparability.key, superseded, copies), comparability)
     known = [other for other in others if moment.has(other.first)]
     return replace(
         past,
@@ -110,17 +128,21 @@ def all_series(
     ConfigError as `past_runs`.
     """
     from gatekit.history import index
+    from gatekit.history.database import reading
 
     moment = as_of_moment(as_of)
-    acts = index.acts(place)
+    with reading(place) as connection:
+        decided = None if connection is None else _decided(connection, index.acts_of(connection), moment)
+    if decided is None:
+        return
     for series in index.all_keys(place, after=after, until=until):
-        yield from _stored(series, acts, moment)
+        yield from _stored(series, decided)
 
 
-def _stored(series: KeySeries, acts: Sequence[Act], moment: AsOf) -> Iterator[StoredSeries]:
-    seen = [row for row in series.rows if moment.has(row.finished_at)]
+def _stored(series: KeySeries, decided: _Decided) -> Iterator[StoredSeries]:
+    seen = [row for row in series.rows if decided.as_of.has(row.since)]
     comparability = Comparability(key=series.key, fields=key_fields(series.fields))
-    past = _past(seen, _standing(acts, series.key, series.superseded, moment), comparability)
+    past = _past(seen, _standing(decided, series.key, series.superseded, series.copies), comparability)
     newest = {row.spec_name: row for row in seen}
     for spec_name, row in sorted(newest.items()):
         gate = None if row.gate is None else series.gates.get(row.gate)
@@ -134,10 +156,32 @@ def _stored(series: KeySeries, acts: Sequence[Act], moment: AsOf) -> Iterator[St
         )
 
 
-def _standing(acts: Iterable[Act], key: str, superseded: Mapping[str, str], moment: AsOf) -> _Standing:
+def _decided(
+    connection: sa.Connection, acts: Iterable[Act], moment: AsOf, copies: Mapping[str, Copy] | None = None
+) -> _Decided:
+    """What these acts say by this moment, of copies too; with `copies` only what matters to these."""
+    from gatekit.history.lineage import bars, copies_of
+
     known = [act for act in acts if moment.has(act.made_at)]
-    standing = _Standing(as_of=moment, superseded=superseded, quarantined=quarantined_runs(known))
-    rebaselines = [act for act in known if act.kind is ActKind.REBASELINE and act.target == key]
+    named = quarantined_runs(known)
+    keys = {act.target for act in known} if copies is None else {key for one in copies.values() for key in one.keys}
+    return _Decided(
+        as_of=moment,
+        acts=known,
+        quarantined=named | copies_of(connection, named).keys(),
+        bars=bars(connection, known, keys),
+    )
+
+
+def _standing(decided: _Decided, key: str, superseded: Mapping[str, str], copies: Mapping[str, Copy]) -> _Standing:
+    standing = _Standing(
+        as_of=decided.as_of,
+        superseded=superseded,
+        quarantined=decided.quarantined,
+        copies=copies,
+        bars=decided.bars,
+    )
+    rebaselines = [act for act in decided.acts if act.kind is ActKind.REBASELINE and act.target == key]
     if not rebaselines:
         return standing
     return replace(standing, since=rebaselines[-1].made_at, after=rebaselines[-1].after)
@@ -149,13 +193,22 @@ def _past(rows: Sequence[PastRow], standing: _Standing, comparability: Comparabi
     left_out: dict[str, str] = {}
     start = _start(rows, standing)
     for place, row in enumerate(rows):
-        why = "before the rebaseline" if place < start else _unusable(row, standing)
+        is_before = place < start or _stays_before(row, standing)
+        why = "before the rebaseline" if is_before else _unusable(row, standing)
         if why is None:
             runs.append(past_run(row))
         else:
             excluded[why] += 1
             left_out[row.run_id] = _set_aside(row, standing) or why
     return Past(runs=tuple(runs), excluded=dict(excluded), key=comparability, left_out=left_out)
+
+
+def _stays_before(row: PastRow, standing: _Standing) -> bool:
+    """A copy stays where its answers stood."""
+    from gatekit.history.lineage import is_before
+
+    copy = standing.copies.get(row.run_id)
+    return copy is not None and is_before(copy, standing.bars)
 
 
 def _start(rows: Sequence[PastRow], standing: _Standing) -> int:
@@ -167,7 +220,7 @@ def _start(rows: Sequence[PastRow], standing: _Standing) -> int:
         return 0
     until = AsOf(text=standing.since[:19])
     named_run = [place for place, row in enumerate(rows) if row.digest == standing.after]
-    earlier = named_run or [place for place, row in enumerate(rows) if until.has(row.finished_at)]
+    earlier = named_run or [place for place, row in enumerate(rows) if until.has(row.since)]
     return earlier[-1] + 1 if earlier else 0
 
 

@@ -13,6 +13,8 @@ from gatekit.records.secrets import masked_url
 from gatekit.records.spec import History
 
 INDEX_FILE = "index.sqlite"
+DEFAULT_DIR = ".gatekit"
+URL_VARIABLE = "GATEKIT_HISTORY_URL"
 
 
 class Closable(Protocol):
@@ -53,12 +55,14 @@ class Kept:
 class Place:
     """A history. `url` is a PostgreSQL database; None is SQLite in the folder.
 
-    With `kept` a server is connected to once for several questions: see `connected`.
+    With `kept` a server is connected to once for several questions: see `connected`. `variable` names the variable
+    of the environment that the URL is from.
     """
 
     dir: Path
     url: str | None = None
     kept: Kept | None = field(default=None, compare=False, repr=False)
+    variable: str | None = field(default=None, compare=False)
 
     @property
     def file(self) -> Path:
@@ -75,7 +79,8 @@ class Place:
 def place_of(history: History, environ: Mapping[str, str]) -> Place:
     """The place that a spec names; a `url_env` that is not set leaves the database of the folder."""
     from_variable = environ.get(history.url_env) if history.url_env else None
-    return Place(dir=Path(history.dir), url=history.url or from_variable or None)
+    url = history.url or from_variable or None
+    return Place(dir=Path(history.dir), url=url, variable=None if history.url or not url else history.url_env)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ takes UPDATE, DELETE and TRUNCATE from everybody, the owner of the tables too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from sqlalchemy.pool import NullPool
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history.database import CUT
 from gatekit.history.place import Kept, Place
+from gatekit.history.postgres_url import parameters
 from gatekit.history.rebuild_hint import rebuild_hint
 from gatekit.history.tables import INDEX_VERSION, VERSION_TABLE
 from gatekit.records.secrets import MASK, hidden_values
@@ -28,7 +28,6 @@ from gatekit.records.secrets import MASK, hidden_values
 CONNECT_TIMEOUT_S = 10
 ADVISORY_LOCK = int.from_bytes(b"gatekit\0", "big")
 _STATEMENT_S = 60.0
-_SCHEME = re.compile(r"postgres(?:ql)?://", re.IGNORECASE)
 _SHOWN_CHARACTERS = 300
 # A server that vanishes without a word is noticed within two minutes.
 _DEFAULTS = {
@@ -181,46 +180,18 @@ class Postgres:
         return InfraError(f"cannot use {shown}: {text}", reason="storage-failed", hint=hint)
 
 
-def check_url(place: Place) -> None:
-    """Raise ConfigError, without any part of a password, unless the URL is one of PostgreSQL."""
-    url = place.url or ""
-    if not _SCHEME.match(url):
-        scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]{0,30}(?=://)", url)
-        what = f"{scheme.group()}:// is no database" if scheme else "the history's url names no database"
-        raise ConfigError.one(
-            f"{what} that gatekit knows",
-            reason="bad-history-url",
-            where="history.url",
-            hint="write postgresql://USER@HOST/DATABASE, or leave it out for SQLite in history.dir",
-        )
-    before_query = url.split("://", 1)[1].split("?", 1)[0]
-    authority = before_query.split("/", 1)[0]
-    if before_query.count("@") > authority.count("@") or authority.count("@") > 1:
-        raise _bad_url("its password, or its user, has an @ or a / that must be written as %40 or %2F")
-
-
 def _parameters(driver: ModuleType, place: Place) -> dict[str, Any]:
-    check_url(place)
-    try:
-        found = driver.conninfo.conninfo_to_dict(_SCHEME.sub("postgresql://", place.url or "", count=1))
-    except driver.Error:  # its text may quote a part of the password
-        raise _bad_url("it is no URL of PostgreSQL") from None
-    return {**_DEFAULTS, **found}
-
-
-def _bad_url(why: str) -> ConfigError:
-    hint = "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX"
-    what = f"the history's url is wrong: {why}"
-    return ConfigError.one(what, reason="bad-history-url", where="history.url", hint=hint)
+    return {**_DEFAULTS, **parameters(driver, place.url or "")}
 
 
 def _driver() -> ModuleType:
     try:
         import psycopg
     except ImportError as error:
-        raise InfraError(
+        raise ConfigError.one(
             f"a PostgreSQL history needs psycopg, which cannot be imported: {error}",
             reason="history-driver-missing",
+            where="history.url",
             hint="pip install 'gatekit[postgres]'",
         ) from error
     return psycopg

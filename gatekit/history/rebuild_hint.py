@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import shlex
 
-from gatekit.history.place import INDEX_FILE, Place
+from gatekit.history.place import DEFAULT_DIR, INDEX_FILE, URL_VARIABLE, Place
 
 
 def history_command(place: Place, name: str, *arguments: str) -> str:
-    """A command of `gatekit history` for this place, as it is typed.
+    """A command of `gatekit history` for this place, as it is typed. A URL that is from a variable is left to it:
+    nothing of a password is shown, and the command works.
 
     >>> from pathlib import Path
     >>> history_command(Place(dir=Path("my runs")), "list")
     "gatekit history list --dir 'my runs'"
     """
-    url = [] if place.url is None else ["--url", place.shown]
-    return " ".join([shlex.join(["gatekit", "history", name, "--dir", str(place.dir), *url]), *arguments])
+    return " ".join([shlex.join(["gatekit", "history", name, "--dir", str(place.dir)]), *_url(place), *arguments])
+
+
+def explain_command(place: Place, run_id: str) -> str:
+    """`gatekit explain` of a run of this place; the default one needs no words.
+
+    >>> from pathlib import Path
+    >>> explain_command(Place(dir=Path(".gatekit")), "night"), explain_command(Place(dir=Path("month")), "night")
+    ('gatekit explain night', 'gatekit explain night --dir month')
+    """
+    return " ".join([shlex.join(["gatekit", "explain", run_id, *_dir(place)]), *_url(place)])
+
+
+def show_command(place: Place, run_id: str) -> str:
+    """`gatekit history show` of a run of this place; the default one needs no words."""
+    return " ".join([shlex.join(["gatekit", "history", "show", run_id, *_dir(place)]), *_url(place)])
+
+
+def hint_here(hint: str, place: Place, run_id: str) -> str:
+    """A verdict's hint as it is printed: its commands are about this run, in this place."""
+    hint = hint.replace("gatekit history show RUN", show_command(place, run_id))
+    return f"{hint} ".replace(" RUN ", f" {run_id} ").rstrip()
+
+
+def _dir(place: Place) -> list[str]:
+    return [] if str(place.dir) == DEFAULT_DIR else ["--dir", str(place.dir)]
+
+
+def _url(place: Place) -> list[str]:
+    if place.url is None or place.variable == URL_VARIABLE:
+        return []
+    return ["--url", shlex.quote(place.shown) if place.variable is None else f'"${place.variable}"']
 
 
 def rebuild_hint(place: Place) -> str:

@@ -25,6 +25,7 @@ from gatekit.records.run import RunRecord, record_to_plain
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SHOWN_CHARACTERS = 200
+_LONGEST_ID = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ def check_run_id(run_id: str) -> str:
     if RUN_ID_PATTERN.fullmatch(run_id):
         return run_id
     raise ConfigError.one(
-        f"run id {run_id[:40]!r} is not allowed",
+        f"run id {run_id[:_LONGEST_ID]!r} is not allowed",
         reason="bad-run-id",
         hint="use 1 to 128 letters, digits, dots, underscores and hyphens, the first a letter or a digit",
     )
@@ -132,6 +133,12 @@ def read_stored(path: Path) -> StoredRecord:
     """
     try:
         data = read_bounded(path, MAX_RECORD_BYTES)
+    except FileNotFoundError as error:
+        raise InfraError(
+            f"there is no record {path}",
+            reason="record-missing",
+            hint="look in the history folder of the machine that made the run, else bring it back from a copy",
+        ) from error
     except OSError as error:
         raise storage_error("read", path, error) from error
     try:

@@ -15,6 +15,7 @@ from gatekit.history.acts import act_paths, read_act
 from gatekit.history.arrivals import Arrivals, Noted, damage, read_arrivals, renewal_hint
 from gatekit.history.chain import in_order
 from gatekit.history.durable_files import is_there
+from gatekit.history.leftovers import remove_leftovers
 from gatekit.history.network_mount import storage_warnings
 from gatekit.history.place import Place
 from gatekit.history.rebuild_hint import sync_hint, taken_hint
@@ -141,8 +142,9 @@ def _write(place: Place, record: RunRecord, previous: str | None) -> tuple[Path,
 
 
 def sync(place: Place) -> Rebuilt:
-    """Add the records and acts that the index misses, in the order of their chains, and note the order of arrival
-    where it is not noted; records that came into the index from here are not read.
+    """Add the records and acts that the index misses, in the order of their chains, note the order of arrival where
+    it is not noted, and remove what writers that were killed left unfinished; records that came into the index from
+    here are not read.
 
     A record that cannot be read or added is a problem, never skipped in silence: also one whose run id the index
     knows with another digest. Raises InfraError when the index itself cannot be used.
@@ -156,6 +158,7 @@ def sync(place: Place) -> Rebuilt:
     acts = [path for path in act_paths(place) if not _is_settled(path.stem, acts_known, noted.acts)]
     done = _added(place, paths, acts)
     index.note_order(place)
+    remove_leftovers(place)
     return replace(done, known=len(known))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NoReturn
 
 from gatekit import __version__
@@ -89,7 +89,8 @@ def rescore(
     spec = replace(old.spec, protocol=replace(old.spec.protocol, extractor=reader.name))
     key = _comparability(old.comparability, reader)
     past = replace(past_runs(place, spec, key, exclude_run_id=new_id), lock=lock)
-    said = f"scored anew from run {old.run_id} by {reader.version} on {now.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    rescored_at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = f"scored anew from run {old.run_id} by {reader.version} on {rescored_at}"
     record = replace(
         old,
         run_id=new_id,
@@ -102,6 +103,7 @@ def rescore(
         events=(*old.events, said if not reason else f"{said}: {reason}"),
         previous=None,
         supersedes=old.run_id,
+        rescored_at=rescored_at,
     )
     return remember(place, record)[1]
 

@@ -16,9 +16,9 @@ from gatekit.records.verdict import Outcome
 class RunRow:
     """A record in brief. `path` is relative to the history folder; `build` is None where unknown.
 
-    `previous` and `supersedes` are those of the record; `gate` is the digest of its spec's gate section, None
-    where an older gatekit indexed the run and the record is gone. `measured` says that every planned question was
-    asked and none was lost, so that the counts are an accuracy. In texts a lone surrogate stands as `\\udXXX` and
+    `previous`, `supersedes` and `rescored_at` are those of the record; `gate` is the digest of its spec's gate
+    section, None where an older gatekit indexed the run and the record is gone. `measured` says that every planned
+    question was asked and none was lost, so that the counts are an accuracy. In texts a lone surrogate stands as `\\udXXX` and
     a zero byte as `\\x00`, because a database stores UTF-8 only.
     """
 
@@ -49,6 +49,7 @@ class RunRow:
     started_at: str
     finished_at: str
     path: str
+    rescored_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,7 @@ def run_row(record: RunRecord, record_digest: str, *, gate_section: Plain = None
         started_at=storable(record.started_at),
         finished_at=storable(record.finished_at),
         path=f"runs/{record.run_id}/record.json",
+        rescored_at=None if record.rescored_at is None else storable(record.rescored_at),
         right=_right(record),
         key_fields=json.dumps(record.comparability.fields, sort_keys=True),
         gate_section=storable(canonical_json(gate).decode("utf-8", errors="surrogatepass")),

@@ -115,6 +115,11 @@ def check(database: Path) -> Checked:
             if seal is None:
                 return _unsealed(database)
             if seal.content is not None:
+                size = database.stat().st_size
+                if size != seal.content.size:  # one that was blown up would take long to read
+                    if _read(database) == seal:
+                        return Checked(state=SealState.BROKEN, why=_other_size(size, seal.content))
+                    continue
                 found = _content(database)
                 if _read(database) == seal:
                     return _compared(seal, seal.content, found)
@@ -181,11 +186,20 @@ def _compared(seal: _Seal, sealed: _Content, found: _Content) -> Checked:
     return Checked(state=SealState.INTACT, why=str(sealed))
 
 
+def _other_size(size: int, sealed: _Content) -> str:
+    return f"it is {size} bytes, the last commit left {sealed}"
+
+
 def _doubt(database: Path, seal: _Seal | None) -> str | None:
     """A change between two commits must not be sealed in as if it had been written; a new file starts afresh."""
-    found = _content(database)
-    if found.size == 0 or seal is None:
+    size = database.stat().st_size
+    if size == 0 or seal is None:
         return None
+    if seal.content is not None and size != seal.content.size:
+        return (
+            seal.doubt or f"it was {size} bytes before it was written again, an earlier commit had left {seal.content}"
+        )
+    found = _content(database)
     if seal.content is None or seal.content == found:
         return seal.doubt
     return seal.doubt or f"it was {found} before it was written again, an earlier commit had left {seal.content}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gatekit.history.acts import quarantined_runs
 from gatekit.history.changes import key_fields
 from gatekit.history.place import Place
 from gatekit.history.records_folder import record_path
@@ -55,7 +54,7 @@ def shown_series(place: Place, wish: Wish, *, limit: int, lock_of: LockOf = _no_
     wanted = {key for key, found in by_key.items() if _is_wanted(wish, key, found)}
     acts = index.acts(place)
     replaced = frozenset(row.supersedes for row in rows if row.supersedes is not None)
-    out = frozenset(quarantined_runs(acts))
+    out = index.quarantined(place)
     drifts = series_drift(place, {key: found[-1].spec_name for key, found in by_key.items() if key in wanted}, lock_of)
     shown: list[Series] = []
     for model in dict.fromkeys(by_key[key][0].model for key in by_key if key in wanted):
@@ -127,4 +126,4 @@ def _restarts(acts: Iterable[Act], rows: Sequence[RunRow], shown: int) -> Iterat
 
 def _by_date(act: Act, rows: Sequence[RunRow]) -> int:
     """Where an act stands whose last run the index does not know."""
-    return sum(row.finished_at[:19] <= act.made_at[:19] for row in rows)
+    return sum((row.rescored_at or row.finished_at)[:19] <= act.made_at[:19] for row in rows)

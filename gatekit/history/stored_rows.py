@@ -35,7 +35,10 @@ class BrokenRowError(Exception):
 
 
 class PastRow(NamedTuple):
-    """What a decision about a later run needs of a run; as in SeriesRow. Light, because there are many."""
+    """What a decision about a later run needs of a run; as in SeriesRow. Light, because there are many.
+
+    `position` grows with arrival, over all series.
+    """
 
     run_id: str
     digest: str
@@ -45,6 +48,7 @@ class PastRow(NamedTuple):
     gate: str | None
     build: str | None
     finished_at: str
+    rescored_at: str | None
     n: int
     correct: int
     unasked: int
@@ -53,6 +57,12 @@ class PastRow(NamedTuple):
     outcome: str
     reason_code: str
     right: bytes | None
+    position: int
+
+    @property
+    def since(self) -> str:
+        """From when on there was this record: one that scores a run anew came later than its answers."""
+        return self.rescored_at or self.finished_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +223,7 @@ def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _RUN_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "position": _is_count,
     "run_id": _is_run_id,
     "digest": _is_digest,
     "previous": _or_none(_is_text),
@@ -224,6 +235,7 @@ _RUN_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "outcome": lambda value: isinstance(value, str) and value in _OUTCOMES,
     "started_at": _is_moment,
     "finished_at": _is_moment,
+    "rescored_at": _or_none(_is_moment),
     "right": _or_none(lambda value: isinstance(value, bytes)),
     **dict.fromkeys(("n", *_PARTS), _is_count),
     **dict.fromkeys(

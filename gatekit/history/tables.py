@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.sql import quoted_name
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """SQLite keeps it as user_version, PostgreSQL as the revision in the table `gatekit_version`."""
 
 VERSION_TABLE = "gatekit_version"
@@ -51,6 +51,7 @@ runs = sa.Table(
     sa.Column("path", sa.Text, nullable=False),
     # RIGHT is a word of SQL, and not every dialect knows that it must be quoted.
     sa.Column(quoted_name("right", quote=True), sa.LargeBinary),
+    sa.Column("rescored_at", sa.Text),
     sa.Index("runs_by_key", "comparability_key", "position"),
     sa.Index("runs_by_model", "model", "comparability_key", "position"),
     sa.Index("runs_by_spec", "spec_name", "position"),

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from gatekit.errors import InfraError
 from gatekit.history.acts import StoredAct, act_paths, read_act
 from gatekit.history.findings import Finding, Findings
+from gatekit.history.leftovers import leftovers
 from gatekit.history.place import Place
 from gatekit.history.predecessors import Chains, Link, check_predecessors, has_predecessors
+from gatekit.history.rebuild_hint import history_command
 from gatekit.history.record_form import record_contradiction
 from gatekit.history.records_folder import StoredRecord, read_stored, record_paths
 from gatekit.history.run_row import NewRow, run_row
@@ -55,6 +57,7 @@ def verify(place: Place) -> Verified:
             series |= snapshot(place).series
     if place.url is None:
         check_file(findings)
+    _note_leftovers(findings)
     chains = check_predecessors(findings, links, series)
     return Verified(
         findings=tuple(dict.fromkeys(findings.found)),
@@ -98,12 +101,20 @@ def _records(findings: Findings, broken: set[str]) -> dict[str, NewRow]:
     return found
 
 
+def _note_leftovers(findings: Findings) -> None:
+    found = leftovers(findings.place)
+    if found:
+        what = f"{len(found)} unfinished file{'s' * (len(found) > 1)} of a writer that was killed, such as {found[0]}"
+        findings.notes.append(f"{what}; `{history_command(findings.place, 'sync')}` removes what is left so")
+
+
 def _add_contradiction(findings: Findings, stored: StoredRecord) -> None:
     """Every bit may be what was written, and what was written not be true."""
     why = record_contradiction(stored.record)
     if why is not None:
         run_id = stored.record.run_id
-        hint = f"look where it came from; `gatekit history quarantine {run_id} --reason TEXT` sets it aside"
+        command = history_command(findings.place, "quarantine", run_id, "--reason TEXT")
+        hint = f"look where it came from; `{command}` sets it aside"
         findings.add(f"run {run_id}", f"contradicts itself: {why}", reason="record-contradicts-itself", hint=hint)
 
 

@@ -56,7 +56,7 @@ class RunRecord:
     `served` is None when no server was reached; `observations` are in the order of `dataset.question_ids`, and
     none where only the total is known (an imported run). `previous` is the digest of the run before it in its
     series, None for the first one and for one that was kept while the database was away. `supersedes` is the id
-    of the run whose answers this record scores anew. Times are UTC, ISO 8601.
+    of the run whose answers this record scores anew, `rescored_at` when that was done. Times are UTC, ISO 8601.
     """
 
     format: int = RECORD_FORMAT
@@ -74,6 +74,7 @@ class RunRecord:
     events: tuple[str, ...] = ()
     previous: str | None = None
     supersedes: str | None = None
+    rescored_at: str | None = None
 
 
 def contradiction(record: RunRecord) -> str | None:
@@ -97,7 +98,7 @@ def contradiction(record: RunRecord) -> str | None:
 def record_to_plain(record: RunRecord) -> Plain:
     """The record as plain data, with `digest` (sha256 of the canonical JSON of all the rest) added.
 
-    Keys that the spec got later are left out where they say nothing: records from before them keep their digests.
+    Keys that came later are left out where they say nothing: records from before them keep their digests.
     """
     plain = to_plain(record)
     for section, names in _LATER.items():
@@ -105,6 +106,8 @@ def record_to_plain(record: RunRecord) -> Plain:
         for name in names:
             if getattr(getattr(record.spec, section), name) == defaults[name]:
                 del plain["spec"][section][name]
+    if record.rescored_at is None:
+        del plain["rescored_at"]
     plain["digest"] = digest(plain)
     return plain
 

@@ -29,8 +29,16 @@ _HARMLESS = frozenset(
     | {"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"}
 )
 _SECRET = frozenset({"password", "sslpassword", "passfile", "sslkey", "oauth_client_secret", "scram_client_key"})
-_LIKE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S*|[^\s'\"]*:\S*@\S*")
-_LIKE_PARAMETER = re.compile(r"(?P<name>[\w%-]*(?:pass|secret|key|token)[\w%-]*=)\S+", re.IGNORECASE)
+_WORD = re.compile(r"\S+")
+# To the end of the word: a password may hold whatever, and may be cut off before its @. A path has one slash left.
+_CREDENTIALS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30}://|(?:postgres(?:ql)?(?:\+[a-z]+)?|https?):/(?!/))"
+    r"(?P<user>[^\s:/?#@%'\"\[]*)(?::|%3[Aa])(?P<rest>[^\s'\"]*)"
+)
+_PORT_AND_MORE = re.compile(r"[0-9]{1,5}(?![0-9A-Za-z%])")
+_PASSWORD_PARAMETER = re.compile(r"(?P<name>(?<=[?&])(?:ssl)?password=)[^\s&'\"]+", re.IGNORECASE)
+_PARAMETER = re.compile(r"(?<![\w%-])(?P<name>[\w%-]+=)\S+")
+_SECRET_NAME = re.compile(r"pass|secret|key|token", re.IGNORECASE)
 
 
 def masked_url(url: str) -> str:
@@ -56,8 +64,51 @@ def masked_url(url: str) -> str:
 
 def masked_text(text: str) -> str:
     """A text with whatever in it looks like a URL, or like a parameter that holds a secret, masked."""
-    text = _LIKE_PARAMETER.sub(rf"\g<name>{MASK}", text)
-    return _LIKE_URL.sub(lambda found: masked_url(found.group()), text)
+    return _WORD.sub(_masked_word, _PARAMETER.sub(_masked_if_secret, text))
+
+
+def _masked_if_secret(found: re.Match[str]) -> str:
+    return f"{found['name']}{MASK}" if _SECRET_NAME.search(found["name"]) else found.group()
+
+
+def _masked_word(found: re.Match[str]) -> str:
+    """A word with the URL in it masked: what begins with a scheme, or has a colon before an @."""
+    word = found.group()
+    scheme = _SCHEME.search(word)
+    colon = word.find(":")
+    if scheme is not None:
+        start = scheme.start()
+    elif 0 <= colon < word.rfind("@"):
+        start = max(word.rfind(quote, 0, colon) for quote in "'\"") + 1
+    else:
+        return word
+    return word[:start] + masked_url(word[start:])
+
+
+def without_passwords(text: str) -> str:
+    """A text for people with the passwords of the URLs in it masked, also of one that was cut off, and all else as
+    it is. What only may be a password, such as a port of more than five digits, is masked too.
+
+    >>> without_passwords("no run 'postgresql://ci:p@ss@db/gates' in postgresql://ci:p")
+    "no run 'postgresql://ci:***@db/gates' in postgresql://ci:***"
+    >>> without_passwords("http://127.0.0.1:8000/v1, https://x.org/a?page=2")
+    'http://127.0.0.1:8000/v1, https://x.org/a?page=2'
+    """
+    if ":/" not in text:
+        return text
+    return _PASSWORD_PARAMETER.sub(rf"\g<name>{MASK}", _CREDENTIALS.sub(_masked_credentials, text))
+
+
+def _masked_credentials(found: re.Match[str]) -> str:
+    _, at, behind = found["rest"].rpartition("@")
+    if not at and (not found["rest"] or _PORT_AND_MORE.match(found["rest"])):
+        return found.group()
+    return f"{found['scheme']}{found['user']}:{MASK}{f'@{behind}' if at else ''}"
+
+
+def holds_password(text: str) -> bool:
+    """Whether a text that is to be kept holds a URL with a password."""
+    return without_passwords(text) != text
 
 
 def hidden_values(parameters: Mapping[str, object]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from gatekit.report.table import aligned
 
 _TEXT_CHARACTERS = 400
 _LINE_CHARACTERS = 118
+_HEADINGS = ("GATE", "METHOD", "N", "PASS FROM", "FALSE ALARMS", "FAILS A DROP OF", "NOTICES")
 _NOTE = (
     "Rates are those of fresh questions (binomial). On the same questions in every run flips are fewer, so that false "
     "alarms are rarer, and a drop beyond the threshold is seen more often, one short of it less often."
@@ -20,21 +21,29 @@ _NOTE = (
 
 def audit_text(audits: Sequence[Audit]) -> str:
     """One row per gate, then the findings of each by id."""
-    lines = [*aligned([_headings(), *(_row(audit) for audit in audits)]), ""]
+    lines = [*aligned(_table(audits)), ""]
     for audit in audits:
         lines += [escape_terminal(audit.name, _TEXT_CHARACTERS), *_findings(audit), ""]
     return "\n".join([*lines, *wrap(_NOTE, _LINE_CHARACTERS)]) + "\n"
 
 
-def _headings() -> tuple[str, ...]:
-    return ("GATE", "METHOD", "N", "PASS FROM", "FALSE ALARMS", "FAILS A DROP OF", "NOTICES", "FAILED REQUESTS HIDDEN")
+def _table(audits: Sequence[Audit]) -> list[tuple[str, ...]]:
+    """The rows; failed requests have a column only where they score as wrong, so that they can be hidden."""
+    rows = [_HEADINGS, *map(_row, audits)]
+    if all(audit.figures is None or audit.figures.hidden is None for audit in audits):
+        return rows
+    return [(*row, cell) for row, cell in zip(rows, ["FAILED REQUESTS HIDDEN", *map(_hidden, audits)], strict=True)]
+
+
+def _hidden(audit: Audit) -> str:
+    hidden = None if audit.figures is None else audit.figures.hidden
+    return "-" if hidden is None else f"{hidden.requests} ({percent(hidden.share)})"
 
 
 def _row(audit: Audit) -> tuple[str, ...]:
     if audit.figures is None:
-        return (audit.name, audit.method, str(audit.n), *("-" * 5))
+        return (audit.name, audit.method, str(audit.n), *("-" * 4))
     figures = audit.figures
-    hidden = figures.hidden
     return (
         audit.name,
         audit.method,
@@ -43,7 +52,6 @@ def _row(audit: Audit) -> tuple[str, ...]:
         _false_alarms(figures),
         ", ".join(f"{points(drop.drop)}: {percent(drop.fails)}" for drop in figures.drops),
         _notices(figures),
-        f"{hidden.requests} ({percent(hidden.share)})",
     )
 
 

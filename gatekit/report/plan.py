@@ -99,7 +99,8 @@ def correct_of(summary: dict[str, Any]) -> str:
     counts = summary.get("counts")
     if not counts or counts["lost"] + counts["unasked"] >= counts["n"]:
         return ""
-    return f"{counts['correct']}/{counts['n']}"
+    asked = f"{counts['correct']}/{counts['n'] - counts['unasked']}"
+    return f"{asked} asked" if counts["unasked"] else asked
 
 
 def _cells(name: str, spec: Spec) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from gatekit.report.fact_lines import fact_lines
 _CELL_CHARACTERS = 300
 _EXAMPLES = 5
 _KEY_CHARACTERS = 19
+# Only of these rules are the false alarms those of a binomial count, in whose standard deviations the distance is.
+_BINOMIAL = frozenset({Method.STATIC_FLOOR.value, Method.EXACT_BINOMIAL.value})
 
 Line = tuple[str, str]
 
@@ -113,7 +115,7 @@ def _false_alarms(rule: Rule, gate: Gate) -> str:
     is_floor = rule.method == Method.STATIC_FLOOR and gate.observed is None
     healthy = f"if {reference}, the floor itself, is healthy" if is_floor else f"at a healthy accuracy of {reference}"
     text = f"{percent(rule.realised_alpha)} of runs {healthy}"
-    if rule.sigmas is not None and not is_floor:
+    if rule.sigmas is not None and not is_floor and rule.method in _BINOMIAL:
         text += f" ({rule.sigmas:.2f} standard deviations)"
     if rule.early is not None:
         text += f", and at most {percent(rule.early.alpha)} by stopping early"

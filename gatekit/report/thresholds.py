@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from gatekit.gate.lock_change import IF_LOOSER, loosened
 from gatekit.gate.wording import listed, percent, points
 from gatekit.records.canonical import to_plain
 from gatekit.records.lock import Lock, Prior
@@ -56,7 +57,8 @@ class Threshold:
     distinguishes runs that do not compare. `realised_alpha` is the false-alarm rate of the count itself under the
     prediction. `old` is the lock in place as far as it can be read, `old_text` and `new_text` the two files, and
     `remark` what is wrong with the old one. `is_written` says that the new one has taken its place, `refusal` why not.
-    `command` derives and writes it.
+    `command` derives and writes it, with its reason where the new lock `is_loosened`. `has_runs`: there are runs of
+    its model, if only such as do not count or compare.
     """
 
     spec: str
@@ -75,6 +77,13 @@ class Threshold:
     is_written: bool = False
     refusal: str = ""
     command: str
+    is_loosened: bool = False
+    has_runs: bool = True
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is here that there is anything to say of: no run, no lock."""
+        return self.state is State.SHORT and not self.has_runs
 
 
 def threshold_text(found: Threshold) -> str:
@@ -97,6 +106,12 @@ def check_line(found: Threshold) -> str:
 _IN_ORDER = (State.CURRENT, State.SHORT, State.RETIRED)
 
 
+def blank_line(specs: Sequence[str]) -> str:
+    """All specs that have neither runs nor a lock, in one line; `gate=auto` begins the history of each."""
+    shown = ", ".join(escape_terminal(spec, _CELL_CHARACTERS) for spec in sorted(specs))
+    return f"no run and no lock yet ({len(specs)}): {shown}"
+
+
 def outcome(found: Threshold) -> str:
     """One word for a list: what was done with the new lock, else how the one in place stands."""
     if found.is_written:
@@ -107,6 +122,8 @@ def outcome(found: Threshold) -> str:
 def headline(found: Threshold) -> str:
     """What is to be said of the lock, in a few words with the counts."""
     words = found.refusal or _WORDS[found.state]
+    if found.refusal and found.lock is not None:
+        return words
     if found.is_written:
         words = "the lock was written"
     if found.remark and not found.is_written:
@@ -114,8 +131,10 @@ def headline(found: Threshold) -> str:
     if found.lock is None:
         return f"{words}: {found.shortage}"
     counts = _counts(found.lock)
-    if found.old is not None and _loosens_anew(found.old, found.lock):
-        return f"{words}: {counts} of {found.lock.n}; {_anew(found.old, found.lock)}"
+    if found.old is not None and _is_new_series(found.old, found.lock):
+        why = loosened(found.old, found.lock)
+        looser = f"; LOOSER, a new series: {why}; review it" if why else ""
+        return f"{words}: {counts} of {found.lock.n}{looser}"
     is_moved = found.old is not None and found.old.n == found.lock.n and _counts(found.old) != counts
     was = f", the lock says {_counts(found.old)}" if found.old is not None and is_moved else ""
     return f"{words}: {counts} of {found.lock.n}{was}"
@@ -131,13 +150,14 @@ def diff(found: Threshold) -> list[str]:
     return [line for line in lines if not line.startswith("@@")]
 
 
-def thresholds_markdown(found: Sequence[Threshold], problems: Sequence[str]) -> str:
+def thresholds_markdown(found: Sequence[Threshold], problems: Sequence[str], blank: Sequence[str] = ()) -> str:
     """A comment for a pull request: one row per series, then what changes in each lock.
 
     Nothing in it that comes from elsewhere is more than code. Diffs that no longer fit into a comment are left out.
     """
     head = "| spec | rule | runs | FAIL below | PASS from | alpha | notices | lock |"
     lines = ["### Thresholds from history", "", head, "|---" * 8 + "|", *map(_row, found), ""]
+    lines += [f"- {code_span(blank_line(blank), _TEXT_CHARACTERS)}"] if blank else []
     lines += [f"- {code_span(problem, _TEXT_CHARACTERS)}" for problem in problems]
     for one in found:
         details = _details(one)
@@ -188,7 +208,7 @@ def _next(found: Threshold) -> str:
     return (
         found.command
         if found.lock is not None
-        else f"run it with gate=auto until there is enough, then {found.command}"
+        else f"run it with gate=auto until there is enough, then {found.command}{IF_LOOSER if found.old else ''}"
     )
 
 
@@ -197,20 +217,8 @@ def _counts(lock: Lock) -> str:
     return f"FAIL below {lock.k_reject}" + (f", PASS from {k_pass}" if k_pass > lock.k_reject else "")
 
 
-def _loosens_anew(old: Lock, new: Lock) -> bool:
-    """Whether the lock of another series takes the place of one that asked for a larger share of right answers."""
-    if (old.key, old.n) == (new.key, new.n):
-        return False
-    pairs = ((old.k_reject, new.k_reject), (_to_pass(old), _to_pass(new)))
-    return any(now * old.n < then * new.n for then, now in pairs)
-
-
-def _anew(old: Lock, new: Lock) -> str:
-    is_fail = new.k_reject * old.n < old.k_reject * new.n
-    then, now = (old.k_reject, new.k_reject) if is_fail else (_to_pass(old), _to_pass(new))
-    before = str(then) if old.n == new.n else f"{then} of {old.n}"
-    what = "" if is_fail else "PASS from "
-    return f"LOOSER, a new series: {what}{before} -> {now} of {new.n}; not compared, review it"
+def _is_new_series(old: Lock, new: Lock) -> bool:
+    return (old.key, old.n) != (new.key, new.n)
 
 
 def _to_pass(lock: Lock) -> int:

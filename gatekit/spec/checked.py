@@ -8,7 +8,7 @@ from typing import Any
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.canonical import from_plain
 from gatekit.records.spec import Spec
-from gatekit.spec import rules, schema
+from gatekit.spec import rules, schema, texts
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
 from gatekit.spec.repaired import repaired
@@ -29,8 +29,8 @@ def checked(composition: Composition) -> Spec:
 def problems(composition: Composition) -> list[Problem]:
     """Every problem of a composition, but for those that its broken places bring along."""
     faults = schema.faults(composition.data)
-    if faults or composition.broken:
-        return _broken_schemas(composition, faults)
+    if faults or composition.broken or composition.notes:
+        return [*composition.notes, *_broken_schemas(composition, faults)]
     return rules.problems(_spec(composition), composition)
 
 
@@ -44,14 +44,15 @@ def _broken_schemas(composition: Composition, faults: Collection[schema.Fault]) 
     if data is not None:
         unsure = composition.broken | {fault.path for fault in faults if not _is_as_if_empty(fault, data)}
         found += rules.problems(_spec(composition, data), composition, unsure=unsure)
-    return found
+    return texts.most_telling(found)
 
 
 def _is_as_if_empty(fault: schema.Fault, data: Mapping[str, Any]) -> bool:
     """Whether a list or mapping is missing that says no more when it is there and empty."""
     value: Any = data
     for part in fault.path if fault.reason == "missing-key" else ():
-        value = value[part]
+        is_there = part in value if isinstance(value, dict) else isinstance(value, list) and int(part) < len(value)
+        value = value[part] if is_there else None
     return value in ([], {})
 
 

@@ -30,6 +30,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec.composition import Composition, shown_override
+from gatekit.spec.misfit import nearest_of, no_such
+from gatekit.spec.folders import can_be_chosen
 from gatekit.spec.reader import Document, KeyPath, display, references, runs_code
 from gatekit.spec.source import CheckedSource
 
@@ -38,7 +40,9 @@ MOST_REFERENCES = 32
 MOST_COPIED_VALUES = 10_000
 MOST_COPIED_CHARACTERS = 1024 * 1024
 MOST_SPECS = 1000
-_MOST_LISTED = 30
+# Hydra's parser takes a millisecond for every few items of a list.
+MOST_OVERRIDE_CHARACTERS = 16 * 1024
+_MOST_NAME_CHARACTERS = 80
 # What a group is called elsewhere.
 _OTHER_NAMES = {
     "hardware": "hw",
@@ -68,7 +72,11 @@ def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tup
         parsed = _parse(overrides, loader)
         for override in parsed:
             _refuse_hostile(override)
-        if math.prod(_width(override, loader) for override in parsed) > MOST_SPECS:
+        widths = [_width(override, loader) for override in parsed]
+        if 0 in widths:
+            shown = shown_override(parsed[widths.index(0)].input_line or "")
+            raise ConfigError.one(f"override {shown!r}: sweeps over nothing", reason="bad-override")
+        if math.prod(widths) > MOST_SPECS:
             raise ConfigError.one(f"the sweep asks for over {MOST_SPECS} specs", reason="sweep-too-large")
         return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(parsed, None)[0])
 
@@ -77,7 +85,7 @@ def _width(override: Override, loader: ConfigLoader) -> int:
     """How many values an override sweeps over, without making them. Raises ConfigError for an endless range."""
     value: object = override.value()
     if isinstance(value, ChoiceSweep):
-        return max(len(value.list), 1)
+        return len(value.list)
     if isinstance(value, Glob):
         group = override.key_or_group
         names = value.filter(loader.get_group_options(group, ObjectType.CONFIG))
@@ -90,7 +98,7 @@ def _width(override: Override, loader: ConfigLoader) -> int:
         if not math.isfinite(width):
             shown = shown_override(override.input_line or "")
             raise ConfigError.one(f"override {shown!r}: the range has no end", reason="bad-override")
-        return max(math.ceil(width), 1)
+        return max(math.ceil(width), 0)
     return 1
 
 
@@ -163,23 +171,19 @@ def _missing_option(error: MissingConfigException, loader: ConfigLoader) -> Conf
         for path, mark in document.values.items():
             if path[:1] == ("defaults",) and len(path) > 1 and _entry_names(entries[int(path[1])], name):
                 where = f"{display(document.path)}:{mark.line}:{mark.column}"
-    return ConfigError.one(
-        f"{group}={name}: no such {group or 'config'}", where=where, reason="unknown-option", hint=_hint(name, known)
-    )
+    found = no_such(group, name, known)
+    return ConfigError.one(found.what, where=where, reason=found.reason, hint=found.hint)
 
 
 def _entry_names(entry: object, name: str) -> bool:
     return entry == name or (isinstance(entry, dict) and name in entry.values())
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    listed = [*known[:_MOST_LISTED], *(["..."] if len(known) > _MOST_LISTED else [])]
-    there_are = f"there are {', '.join(listed)}"
-    return f"did you mean {' or '.join(near)}? {there_are}" if near else there_are
-
-
 def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
+    if sum(map(len, overrides)) > MOST_OVERRIDE_CHARACTERS:
+        longest = shown_override(max(overrides, key=len).partition("=")[0])[:_MOST_NAME_CHARACTERS]
+        what = f"override {longest!r} is too long: all of them have over {MOST_OVERRIDE_CHARACTERS} characters"
+        raise ConfigError.one(what, reason="bad-override", hint="write it into a config file")
     parser = OverridesParser.create(config_loader=loader)
     parsed: list[Override] = []
     for text in overrides:
@@ -241,12 +245,13 @@ def _checked(override: Override, loader: ConfigLoader) -> str:
 def _check_option(override: Override, known: list[str]) -> None:
     name = override.value()
     group = override.key_or_group
+    known = [option for option in known if can_be_chosen(option)]
     if override.type is OverrideType.DEL or not isinstance(name, str):
         shown = shown_override(override.input_line or "")
         what = f"override {shown!r}: group {group!r} takes the name of one option"
         raise ConfigError.one(what, reason="bad-option", hint=f"one of {', '.join(known)}")
     if name not in known:
-        hint = _hint(name, known)
+        hint = nearest_of(name, known)
         hint += f" (your own: {group}/{name}.yaml in a folder given by --config-dir)" if name.isidentifier() else ""
         raise ConfigError.one(f"{group}={name}: no such {group}", reason="unknown-option", hint=hint)
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
 
+from gatekit.errors import Problem
 from gatekit.records import spec as records
 from gatekit.records.secrets import masked_url
+from gatekit.service_keys import without_keys
 from gatekit.spec.reader import Document, KeyPath, display
 
 # What stands here, or under a key that nobody knows, may be a secret that somebody put into the wrong place.
@@ -23,6 +25,7 @@ _PRIVATE = frozenset(
         ("history", "url_env"),
         ("model", "server_args"),
         ("model", "server_env"),
+        ("model", "path_env"),
     }
 )
 _SECTIONS = {
@@ -40,6 +43,7 @@ _OPTION_NAMES = re.compile(r"[\w./, *()-]*")
 _KEY = re.compile(r"\s*[+~]*\s*[\w./-]*(?:@[\w./:-]*)?\s*")
 _BARE_WORD = re.compile(r"[+~]*[\w./@-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_VARIABLES = frozenset({("history", "url_env"), ("model", "path_env")})
 _QUOTES = "'\""
 
 
@@ -56,6 +60,10 @@ def shown_override(text: str) -> str:
     >>> shown_override("history.url=postgresql://ci:x@db/gates"), shown_override("postgresql://ci:x@db/gates?a=b")
     ('history.url=postgresql://ci:***@db/gates', 'postgresql...')
     """
+    return without_keys(_shown(text))
+
+
+def _shown(text: str) -> str:
     key, sign, value = text.partition("=")
     if not sign or _KEY.fullmatch(key) is None:
         word = _BARE_WORD.match(text)
@@ -64,7 +72,7 @@ def shown_override(text: str) -> str:
     if path == ("history", "url"):
         return f"{key}={_shown_url(value)}"
     is_choice = len(path) == 1 and path[0] in _SECTIONS and _OPTION_NAMES.fullmatch(value)
-    is_variable = path == ("history", "url_env") and _VARIABLE.fullmatch(value)
+    is_variable = path in _VARIABLES and _VARIABLE.fullmatch(value)
     return text if is_choice or is_variable or path[:2] in _SHOWN else f"{key}=..."
 
 
@@ -80,7 +88,8 @@ def _shown_url(value: str) -> str:
 class Composition:
     """A composed config as plain data, which option of each group it took, and where every value stands.
 
-    Values at `broken` places could not be read, which was said already; there are some only while files are validated.
+    Values at `broken` places could not be read, or may be others once the rest is mended; `notes` say what was left
+    out. There are some of both only while files are validated.
     """
 
     data: dict[str, Any]
@@ -88,6 +97,7 @@ class Composition:
     overrides: tuple[str, ...]
     documents: tuple[tuple[KeyPath, Document], ...]
     broken: frozenset[KeyPath] = frozenset()
+    notes: tuple[Problem, ...] = ()
 
     def locate(self, path: KeyPath, *, key: bool = False) -> str:
         """Where the value (with `key`: the key) at `path` was written: an override or `file:line:column`."""

@@ -3,14 +3,51 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
 
 GROUPS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "matrix")
+CHOSEN_GROUPS = GROUPS[:-1]
 ROOT_FILE = "config.yaml"
+_TYPED = re.compile(r"(?=.*[A-Za-z_])[A-Za-z0-9_][A-Za-z0-9_-]*")
+_NOT_A_NAME = frozenset({"true", "false", "null", "nan", "inf"})
+
+
+def can_be_chosen(option: str) -> bool:
+    """Whether GROUP=OPTION means this option when it is typed; one of another name is nowhere an option."""
+    return _TYPED.fullmatch(option) is not None and option.lower() not in _NOT_A_NAME
+
+
+def group_of(path: Path) -> str | None:
+    """The group that a config file speaks about: "" for the root file, None for a file in no group's folder."""
+    folder = path.parent
+    is_root = path.name == ROOT_FILE and (folder.name not in GROUPS or any((folder / each).is_dir() for each in GROUPS))
+    return "" if is_root else folder.name if folder.name in GROUPS else None
+
+
+def naming(folders: Iterable[str]) -> list[str]:
+    """The words that name these config folders; the name of one may begin with a dash.
+
+    >>> naming(["conf", "-c"])
+    ['--config-dir', 'conf', '--config-dir=-c']
+    """
+    return [
+        word
+        for folder in folders
+        for word in ([f"--config-dir={folder}"] if folder.startswith("-") else ["--config-dir", folder])
+    ]
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file, or something that may be one and cannot be looked at: reading it says why."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
 
 
 def usable(named: Sequence[tuple[str, str]]) -> tuple[Path, ...]:

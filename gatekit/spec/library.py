@@ -9,15 +9,19 @@ give the same is tested over all shipped configs and over generated ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gatekit.errors import Problem
 from gatekit.records.spec import Spec
+from gatekit.resources import schema
 from gatekit.spec.checked import checked
 from gatekit.spec.composition import Composition
-from gatekit.spec.reader import Document, Examined, KeyPath, examine
+from gatekit.spec.folders import can_be_chosen, is_file
+from gatekit.spec.misfit import OVERRIDE, Misfit, misfit, no_such
+from gatekit.spec.reader import Document, Examined, KeyPath, display, examine
 
 ROOT = "config"
 MODEL = "model"
@@ -49,6 +53,8 @@ class _Wanted:
     values: list[tuple[tuple[str, ...], Any]]
     is_salvage: bool = False
     read: dict[str, Document] = field(default_factory=dict)
+    notes: list[Problem] = field(default_factory=list)
+    unknown: set[str | None] = field(default_factory=set)  # groups whose option is not known; None: anything
 
 
 class Library:
@@ -69,13 +75,13 @@ class Library:
         """The names of a group's options in any of the folders, sorted; () for no such group."""
         if group not in self._options:
             names = {path.stem for folder in self.dirs for path in (folder / group).glob(f"*{SUFFIX}")}
-            self._options[group] = tuple(sorted(names))
+            self._options[group] = tuple(sorted(filter(can_be_chosen, names)))
         return self._options[group]
 
     def files(self, group: str, option: str) -> tuple[Path, ...]:
         """Every file of that option, the one that is used first; the others are shadowed by it."""
         places = (folder / group / f"{option}{SUFFIX}" for folder in self.dirs)
-        return tuple(path for path in places if path.is_file())
+        return tuple(path for path in places if is_file(path))
 
     def document(self, group: str, option: str) -> Document | None:
         """The file of an option; None if there is none. Raises ConfigError as `reader.read`."""
@@ -99,7 +105,8 @@ class Library:
     def salvage(self, overrides: Sequence[str]) -> Composition:
         """As `compose`, but of what can be read in files with problems; the values that cannot are its broken places.
 
-        Raises ConfigError where a file that is needed cannot be read at all.
+        Entries of defaults lists that choose nothing are its notes. Raises ConfigError where a file that is needed
+        cannot be read at all.
         """
         try:
             return self._compose(overrides, is_salvage=True)
@@ -122,7 +129,7 @@ class Library:
     def _path(self, name: str) -> Path | None:
         if name not in self._paths:
             places = (folder / f"{name}{SUFFIX}" for folder in self.dirs)
-            self._paths[name] = next((path for path in places if path.is_file()), None)
+            self._paths[name] = next((path for path in places if is_file(path)), None)
         return self._paths[name]
 
     def _found(self, name: str, *, is_salvage: bool = False) -> Document:
@@ -142,12 +149,14 @@ class Library:
         # File by file, as Hydra does: a null in one of them forgets what stood before, and nothing else does.
         for group in defaults:
             for part in parts[group]:
-                data = _merged(data, part if group == MODEL else {group: part})
+                data = _merged(data, part if group == MODEL else {group: part}, is_salvage=is_salvage)
         for path, value in wanted.values:
             data = _with(data, path, value)
-        if any("${" in text or text == "???" for text in _texts(data)):
-            raise _BeyondPlain
         documents = tuple(self._placed(wanted.read))
+        references = {path for path, text in _texts(data, ()) if "${" in text or text == "???"}
+        is_faulty = is_salvage and (wanted.notes or any(self.examined(one.path).problems for _, one in documents))
+        if references and not is_faulty:
+            raise _BeyondPlain
         return Composition(
             data=data,
             choices={group: wanted.options.get(group, option) for group, option in defaults.items()},
@@ -155,7 +164,10 @@ class Library:
             documents=documents,
             broken=frozenset(
                 (*package, *place) for package, document in documents for place in self.examined(document.path).broken
-            ),
+            )
+            | references
+            | _unknown(wanted.unknown, documents),
+            notes=tuple(dict.fromkeys(wanted.notes)),
         )
 
     def _root_defaults(self) -> dict[str, str]:
@@ -181,24 +193,33 @@ class Library:
         overriding = [entry for entry in entries if not isinstance(entry, str)]
         if files > _MOST_FILES_OF_A_GROUP or entries != bases + overriding or bases.count(_SELF) > 1:
             raise _BeyondPlain
-        self._choose(group, overriding, wanted)
+        self._choose(group, document, overriding, wanted)
         order = bases if _SELF in bases else [*bases, _SELF]
         # The last one is read first, as by Hydra: what it chooses wins over what those before it choose.
-        parts = {base: self._base(group, base, wanted) for base in reversed(order) if base != _SELF}
+        parts = {base: self._base(group, base, document, wanted) for base in reversed(order) if base != _SELF}
         return [part for base in order for part in ([_body(document)] if base == _SELF else parts[base])]
 
-    def _base(self, group: str, option: str, wanted: _Wanted) -> list[Mapping[str, Any]]:
+    def _base(self, group: str, option: str, document: Document, wanted: _Wanted) -> list[Mapping[str, Any]]:
+        if wanted.is_salvage and _NAME.fullmatch(option) and option not in self.options(group):
+            wanted.notes.append(_noted(no_such(group, option, self.options(group)), document, option))
+            wanted.unknown.add(None)
+            return []
         if not _NAME.fullmatch(option) or f"{group}/{option}" in wanted.read:
             raise _BeyondPlain
         return self._file(group, option, wanted)
 
-    def _choose(self, group: str, entries: Sequence[Any], wanted: _Wanted) -> None:
+    def _choose(self, group: str, document: Document, entries: Sequence[Any], wanted: _Wanted) -> None:
         """Keep what `override /group: option` chooses, unless that was chosen already."""
         for entry in entries:
             key, option = next(iter(entry.items()))
-            target = key.removeprefix("override /")
+            target = key.removeprefix(OVERRIDE)
+            found = misfit(key, option, self._root_defaults(), self.options(target)) if group == MODEL else None
+            if wanted.is_salvage and found is not None and target != MODEL:
+                wanted.notes.append(_noted(found, document, entry))
+                wanted.unknown |= {found.group} - set(wanted.options)
+                continue
             known = target != MODEL and target in self._root_defaults() and option in self.options(target)
-            if group != MODEL or not key.startswith("override /") or not known or not _NAME.fullmatch(option):
+            if group != MODEL or not key.startswith(OVERRIDE) or not known or not _NAME.fullmatch(option):
                 raise _BeyondPlain
             wanted.options.setdefault(target, option)
 
@@ -253,18 +274,38 @@ def _body(document: Document) -> dict[str, Any]:
     return {key: value for key, value in document.data.items() if key != "defaults"}
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _noted(found: Misfit, document: Document, entry: Any) -> Problem:
+    """The problem at the entry of the document's defaults list."""
+    place: KeyPath = ("defaults", document.data["defaults"].index(entry), *(entry if isinstance(entry, dict) else ()))
+    mark = document.values[place]
+    where = f"{display(document.path)}:{mark.line}:{mark.column}"
+    return Problem(where=where, what=found.what, reason=found.reason, hint=found.hint)
+
+
+def _unknown(groups: Collection[str | None], documents: Iterable[tuple[KeyPath, Document]]) -> set[KeyPath]:
+    """The keys of groups whose option is not known, but for those that a model file sets itself; () is everything."""
+    models = [document for package, document in documents if not package and document.path.stem != ROOT]
+    stated = {place for document in models for place in document.values}
+    keys = {(group, key) for group in groups if group is not None for key in schema(group)["properties"]}
+    return {()} if None in groups else {key for key in keys if key not in stated}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any], *, is_salvage: bool) -> dict[str, Any]:
     """`above` over `below`: mappings are merged key by key, everything else is replaced."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            merged[key] = _merged(old, value)
-        elif isinstance(old, (dict, list)) and isinstance(value, (dict, list)) and type(old) is not type(value):
+            merged[key] = _merged(old, value, is_salvage=is_salvage)
+        elif _clash(old, value) and not is_salvage:  # one of them breaks its schema, which is said there
             raise _BeyondPlain
         else:
             merged[key] = value
     return merged
+
+
+def _clash(old: Any, value: Any) -> bool:
+    return isinstance(old, (dict, list)) and isinstance(value, (dict, list)) and type(old) is not type(value)
 
 
 def _with(data: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -280,8 +321,9 @@ def _with(data: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[st
     return {**data, key: _with(inner, tuple(rest), value)}
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(value, str):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _texts(inner)
+        yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from _texts(inner, (*path, key))

@@ -5,6 +5,7 @@ Values in, findings out. The ids are documented in docs/lint.md.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ OF_THE_HISTORY = frozenset({"gate-never-ran", "gate-not-run"})
 IDS = OF_THE_HISTORY | {
     *("model-in-no-matrix", "same-spec", "same-option"),
     *("no-gate", "gate-vacuous", "gate-impossible", "gate-loose", "failures-tolerated"),
+    *("protocol-mismatch", "floor-unused", "weights-not-named"),
     *("name-format", "format-not-stated", "name-gpu-count", "name-gpu", "name-shots", "name-api", "name-parallel"),
     *("name-eager", "name-backend", "backend-not-stated"),
     *("silence-without-reason", "unused-silence"),
@@ -77,12 +79,13 @@ class Modelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """A row of a matrix: its name, its place, its model, and when its gate last gave a verdict (None: never)."""
+    """A row of a matrix: its name, place, model and spec, and when its gate last gave a verdict (None: never)."""
 
     matrix: str
     name: str
     where: str
     model: str
+    spec: Spec
     last: datetime | None = None
 
 
@@ -135,8 +138,12 @@ def same_options(group: str, options: Iterable[tuple[str, Mapping[str, Any], str
             )
 
 
-def gates(model: Modelled, *, has_history: bool) -> Iterator[Finding]:
-    """What the gate of a model lets through. `has_history`: comparable runs are known, from which a rule follows."""
+def gates(model: Modelled, *, has_history: bool, typed: Sequence[str] = ()) -> Iterator[Finding]:
+    """What the gate of a model lets through, and whether it decides at all.
+
+    `has_history`: comparable runs are known, from which a rule follows. `typed` are words that a command needs to
+    find the model.
+    """
     gate = model.spec.gate
     if gate.max_lost_share > MOST_LOST:
         yield Finding(
@@ -147,8 +154,11 @@ def gates(model: Modelled, *, has_history: bool) -> Iterator[Finding]:
             why="a verdict on the questions that are left says little about the server",
             hint=f"gate.max_lost_share={MOST_LOST:g} or less",
         )
+    command = shlex.join(["gatekit", "audit", f"model={model.option}", *typed])
     if model.audit is None:
         return
+    for found in _unlike(model.spec, model.audit):
+        yield replace(found, where=model.place("gate.measured_under"))
     if model.audit.figures is None:
         if not has_history and gate.method is not Method.LOCKED:
             yield Finding(
@@ -160,7 +170,39 @@ def gates(model: Modelled, *, has_history: bool) -> Iterator[Finding]:
                 hint="set gate.observed to what a healthy build scored, or gate.floor",
             )
         return
-    yield from _threshold(model, model.audit, model.audit.figures)
+    for finding in _threshold(model, model.audit, model.audit.figures):
+        yield replace(finding, hint=f"see `{command}`")
+
+
+def unlike(row: Covered, audit: Audit) -> Iterator[Finding]:
+    """Where a row asks otherwise than its gate was measured: its model alone may be in order."""
+    for found in _unlike(row.spec, audit):
+        yield replace(found, where=row.where, what=f"{row.name} of matrix {row.matrix}: {found.what}")
+
+
+def _unlike(spec: Spec, audit: Audit) -> Iterator[Finding]:
+    for finding in audit.findings:
+        if finding.id != "protocol-mismatch":
+            continue
+        if spec.gate.method is Method.LOCKED:
+            hint = "drop gate.floor, or measure it under this protocol"
+            yield Finding(
+                id="floor-unused",
+                kind=Kind.WARNING,
+                where="",
+                what="gate.floor does not bind",
+                why=finding.text,
+                hint=hint,
+            )
+        else:
+            yield Finding(
+                id=finding.id,
+                kind=Kind.ERROR,
+                where="",
+                what="this gate can never decide",
+                why=finding.text,
+                hint="ask as gate.measured_under says, or measure its numbers anew and say how",
+            )
 
 
 def _threshold(model: Modelled, audit: Audit, figures: Figures) -> Iterator[Finding]:
@@ -169,6 +211,9 @@ def _threshold(model: Modelled, audit: Audit, figures: Figures) -> Iterator[Find
         yield _of_the_gate(model, "gate-vacuous", Kind.ERROR, "this gate fails nothing", texts["vacuous"])
     elif "never-passes" in texts:
         yield _of_the_gate(model, "gate-impossible", Kind.ERROR, "this gate passes nothing", texts["never-passes"])
+    elif figures.k_pass > audit.n:
+        why = f"{figures.k_pass} correct of {audit.n} would be needed to exclude a drop of that size"
+        yield _of_the_gate(model, "gate-impossible", Kind.ERROR, "this gate passes nothing", why)
     elif figures.guarded < GUESSED:
         what = f"{accuracy(figures.guarded)} is all that this gate asks for"
         yield _of_the_gate(model, "gate-loose", Kind.WARNING, what, "a broken model reaches that")
@@ -181,17 +226,18 @@ def _threshold(model: Modelled, audit: Audit, figures: Figures) -> Iterator[Find
 
 def _of_the_gate(model: Modelled, identity: str, kind: Kind, what: str, why: str) -> Finding:
     where = model.place("gate.floor" if "gate.floor" in model.places else "gate")
-    hint = f"see `gatekit audit model={model.option}`"
-    return Finding(id=identity, kind=kind, where=where, what=what, why=why, hint=hint)
+    return Finding(id=identity, kind=kind, where=where, what=what, why=why)
 
 
-def asleep(rows: Iterable[Covered], *, now: datetime, days: int = DAYS) -> Iterator[Finding]:
-    """`gate-never-ran` and `gate-not-run`: rows of matrices without a verdict, or without one for so many days."""
-    told: set[str] = set()
+def asleep(
+    rows: Iterable[Covered], *, now: datetime, days: int = DAYS, typed: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """`gate-never-ran` and `gate-not-run`: rows of matrices without a verdict, or without one for so many days.
+
+    `typed` are words that a command needs to find the matrix.
+    """
     for row in rows:
-        if row.name in told:
-            continue
-        told.add(row.name)
+        command = shlex.join(["gatekit", "run", "--matrix", row.matrix, "--only", row.name, *typed])
         since = None if row.last is None else (now - row.last).days
         if since is None:
             yield Finding(
@@ -200,7 +246,7 @@ def asleep(rows: Iterable[Covered], *, now: datetime, days: int = DAYS) -> Itera
                 where=row.where,
                 what=f"{row.name} of matrix {row.matrix} has never given a verdict",
                 why="a gate that does not run guards nothing",
-                hint=f"gatekit run --matrix {row.matrix} --only {row.name}",
+                hint=command,
             )
         elif since >= days:
             assert row.last is not None, "since is counted from it"
@@ -210,5 +256,5 @@ def asleep(rows: Iterable[Covered], *, now: datetime, days: int = DAYS) -> Itera
                 where=row.where,
                 what=f"{row.name} of matrix {row.matrix} gave its last verdict {since} days ago",
                 why=f"on {row.last.astimezone(UTC):%Y-%m-%d}; its coverage shrank without anybody saying so",
-                hint=f"gatekit run --matrix {row.matrix} --only {row.name}",
+                hint=command,
             )

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gatekit.errors import ConfigError, InfraError, Problem
+from gatekit.gate.lock_change import IF_LOOSER
 from gatekit.history.durable_files import sync_folder
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
 from gatekit.records.lock import LOCK_FORMAT, Lock
 from gatekit.records.spec import Method, Spec
 from gatekit.resources import schema
 from gatekit.spec.composition import is_private, shown_override
+from gatekit.spec.folders import naming
 from gatekit.spec.reader import Document, KeyPath, display, parse, read
 
 if TYPE_CHECKING:
@@ -96,8 +98,8 @@ def recompute_command(spec: Spec, typed: Sequence[str] = (), config_dirs: Sequen
     return f"gatekit thresholds recompute {_joined(words)} --write"
 
 
-def command_of(lock: Lock) -> str:
-    """The command for the lock of a spec that nobody selected, as far as the lock itself tells it; no option.
+def command_of(lock: Lock, more: Sequence[str] = ()) -> str:
+    """The command for the lock of a spec that nobody selected, as far as the lock itself tells it, and more words.
 
     Model and engine are what the name of the spec holds before and behind that of the hardware. Three dots stand for
     them where it does not hold it, or in more than one place: a name alone may be cut in a wrong one.
@@ -107,13 +109,13 @@ def command_of(lock: Lock) -> str:
     engine = lock.spec[place + len(middle) :]
     is_told = place > 0 and place == lock.spec.rfind(middle) and bool(middle and engine)
     words = _choices(lock.spec, lock.hw or "", engine) if is_told else []
-    return f"gatekit thresholds recompute {_joined(words)} task.n={lock.n}"
+    return f"gatekit thresholds recompute {_joined(words)} {shlex.join([f'task.n={lock.n}', *more])}"
 
 
 def command_typed(overrides: Sequence[str], config_dirs: Sequence[str] = (), more: Sequence[str] = ()) -> str:
     """The `recompute` command with the overrides of a run as they were typed; without passwords."""
     words = ["gatekit", "thresholds", "recompute", *map(_shown, overrides)]
-    words += [word for folder in config_dirs for word in ("--config-dir", folder)]
+    words += naming(config_dirs)
     return shlex.join([*words, *more])
 
 
@@ -255,7 +257,9 @@ def _not_written(path: Path, error: OSError) -> InfraError:
 
 
 def _flaw(where: str, what: str, reason: str, command: str) -> Problem:
-    return Problem(where=where, what=what[:_SHOWN_CHARACTERS], reason=reason, hint=f"`{command}` makes it anew")
+    """What is wrong and what mends it; only the counts of an edited lock are known, which a new one may loosen."""
+    hint = f"`{command}` makes it anew{IF_LOOSER if reason == EDITED else ''}"
+    return Problem(where=where, what=what[:_SHOWN_CHARACTERS], reason=reason, hint=hint)
 
 
 def _checked(document: Document, spec_name: str | None, command: str) -> LockFile:

@@ -44,10 +44,27 @@ def count_in(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def placeholder(option: str) -> str:
+    """What stands for the weights of a new model until somebody names them."""
+    return f"org/{option}"
+
+
 def promises_of_a_model(model: Modelled) -> Iterator[Finding]:
     """Where the name of a model's option disagrees with its spec."""
-    for promise in (_format, _shots, _api, _sizes, _eager, _backend):
+    for promise in (_weights, _format, _shots, _api, _sizes, _eager, _backend):
         yield from promise(model)
+
+
+def _weights(model: Modelled) -> Iterator[Finding]:
+    if model.spec.model.name == placeholder(model.option):
+        yield Finding(
+            id="weights-not-named",
+            kind=Kind.WARNING,
+            where=model.place("model.name"),
+            what=f"model.name is {model.spec.model.name}",
+            why="that stands for the weights in a file that `gatekit init` made",
+            hint="write their hub id or path",
+        )
 
 
 def promises_of_a_machine(name: str, data: Mapping[str, Any], where: str, gpus: frozenset[str]) -> Iterator[Finding]:

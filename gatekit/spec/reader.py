@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from gatekit.errors import ConfigError, Problem
+from gatekit.spec.defaults_list import faults_of_list
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32
@@ -25,7 +26,6 @@ _PACKAGE_HEADER = re.compile(r"\s*#\s*@")
 _REFERENCE = re.compile(r"\$\{[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*\}")
 _STEP = re.compile(r"[A-Za-z0-9_-]+")
 
-_DEFAULTS_HINT = "write `- laguna_int4` or `- override /engine: vllm`"
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -177,6 +177,7 @@ class _Reading:
         next(events)
         first = next(events)
         if isinstance(first, yaml.StreamEndEvent):
+            self._check_defaults(None)
             return {}
         node = next(events)
         data = self._node(node, events, ())
@@ -184,6 +185,7 @@ class _Reading:
         if not isinstance(next(events), yaml.StreamEndEvent):
             self._problem(Mark(1, 1), "more than one YAML document", "many-documents")
         if data is None:
+            self._check_defaults(None)
             return {}
         if not isinstance(data, dict):
             self._problem(_mark(node), "a config file is a mapping of keys to values", "not-a-mapping")
@@ -198,22 +200,9 @@ class _Reading:
         return data
 
     def _check_defaults(self, entries: Any) -> None:
-        if entries is not None and not isinstance(entries, list):
-            self._problem(self.values[("defaults",)], "defaults is a list", "bad-defaults", _DEFAULTS_HINT)
-            return
-        listed: list[Any] = entries or []
-        for index, entry in enumerate(listed):
-            words = [*entry, *entry.values()] if isinstance(entry, dict) else [entry]
-            text = " ".join(str(word) for word in words)
-            mark = self.values["defaults", index]
-            if not all(isinstance(word, str) for word in words) or (isinstance(entry, dict) and len(entry) != 1):
-                self._problem(mark, "an entry of defaults names one option", "bad-defaults", _DEFAULTS_HINT)
-            elif entry in listed[:index]:
-                self._problem(mark, f"{text!r} stands twice", "bad-defaults", "keep one of them")
-            elif "hydra" in text:
-                self._problem(mark, "Hydra's own settings are not allowed in a defaults list", "hydra-node")
-            elif "@" in text or "${" in text:
-                self._problem(mark, "packages and references are not allowed in a defaults list", "package-header")
+        for index, what, reason, hint in faults_of_list(entries, self.path):
+            place: KeyPath = ("defaults",) if index is None else ("defaults", index)
+            self._problem(self.values.get(place, Mark(1, 1)), what, reason, hint)
 
     def _check_header(self) -> None:
         for number, line in enumerate(self.text.splitlines(), start=1):

@@ -31,10 +31,12 @@ def _repair(whole: dict[str, Any], fault: Fault) -> None:
         parent = parent[part] if is_there else None
     if not fault.path or not isinstance(parent, (dict, list)):
         return
+    last: Any = fault.path[-1]
     if fault.at_key and isinstance(parent, dict):
-        parent.pop(fault.path[-1], None)
-    elif not fault.at_key:
-        parent[fault.path[-1]] = _any_value(_described(fault.path))  # type: ignore[index]  # a key or an index
+        parent.pop(last, None)
+    elif not fault.at_key and (isinstance(parent, dict) or last < len(parent)):
+        # A list that was replaced already has no such item any more.
+        parent[last] = _any_value(_described(fault.path))
 
 
 def _described(path: KeyPath) -> Mapping[str, Any]:

@@ -182,7 +182,8 @@ _RULES = {
         "Address, port, key and served name belong to gatekit.", "args: [--port, '80']", "Remove the flag."
     ),
     "secret-in-config": _rule(
-        "A secret, or what takes one, stands in a config. It is not repeated in any message.",
+        "A secret, or what takes one, stands in a config: a value, the name of a variable or a key. It is not repeated "
+        "in any message.",
         "args: [--hf-token, ...]",
         "Name an environment variable instead (engine.api_key_env, history.url_env), and change the secret.",
     ),
@@ -212,6 +213,76 @@ _RULES = {
     ),
     "template-place": _rule(
         "A template has no place for the question.", "question_template: hello", "Put {question} where it goes."
+    ),
+}
+# What a run would refuse before its first request, as far as the spec alone tells.
+_RUNS = {
+    "floor-delta-needs-observed": _rule(
+        "gate.delta is a drop below a healthy accuracy, and a floor is none.",
+        "gate=static_floor gate.floor=0.9 gate.delta=0.02",
+        "Set gate.observed from a healthy run, or gate.delta: null.",
+    ),
+    "drop-too-large": _rule(
+        "gate.delta leaves nothing of the healthy accuracy.",
+        "delta: 0.99 with observed: {correct: 1, n: 2}",
+        "Choose a smaller gate.delta.",
+    ),
+    "early-stop-needs-delta": _rule(
+        "A sequential test looks for a drop, and none is given.",
+        "gate.early_stop=wor_mixture without gate.delta",
+        "Set gate.delta, such as 0.05.",
+    ),
+    "early-stop-needs-order": _rule(
+        "A sequential test needs the questions in a recorded random order.",
+        "gate.early_stop=wor_mixture without task.order_seed",
+        "Set task.order_seed to any number, the same one every run.",
+    ),
+    "early-stop-needs-reference": _rule(
+        "A sequential test beside a floor needs a measured accuracy.",
+        "gate=static_floor gate.early_stop=wor_mixture without gate.observed",
+        "Set gate.observed from a healthy run, or gate.early_stop: none.",
+    ),
+    "path-without-use": _rule(
+        "The bundled questions are made from a seed, and no folder is read for them.",
+        "task=gsm8k_synth task.path=/data",
+        "Remove task.path, or use task=gsm8k.",
+    ),
+    "dataset-missing": _rule(
+        "Neither a folder with the questions is named, nor a download.",
+        "task: {files: {}} without task.path",
+        "Set task.path, or pin the files to download in task.files.",
+    ),
+    "dataset-url-refused": _rule(
+        "A dataset is downloaded only by https, or by http from this machine, without credentials.",
+        "url: ftp://host/test.jsonl",
+        "Write an https URL, or set task.path.",
+    ),
+    "n-out-of-range": _rule(
+        "More questions are asked for than the dataset has.", "task.n=900000", "Lower task.n, or null for all of them."
+    ),
+    "too-many-shots": _rule(
+        "More worked examples are shown than their split has.", "a train split of 3 rows, shots: 5", "Lower the shots."
+    ),
+    "template-shows-answer": _rule(
+        "The question would show the model the reference answer.",
+        'question_template: "{question} {answer}"',
+        "Use {answer} only in shot_template.",
+    ),
+    "model-path": _rule(
+        "A server would not read such a name as a model.", 'model.name: "--help"', "Give a hub id or a path."
+    ),
+    "context-missing": _rule(
+        "The server shares one context among its requests, and is not told its size.",
+        "engine=llama_cpp engine.max_model_len=null",
+        "Set engine.max_model_len to the tokens that one request needs.",
+    ),
+    "bad-history-url": _rule(
+        "history.url is no URL of a PostgreSQL database.",
+        "history.url=sqlite:///x",
+        "Write postgresql://USER@HOST/DATABASE, or leave it out for SQLite in history.dir.",
+    ),
+    "nul-character": _rule(
+        "No path, argument or variable can hold a NUL character.", 'dir: "a\\0b"', "Remove the character."
     ),
 }
 _PATHS = {
@@ -277,6 +348,7 @@ SECTIONS: Mapping[str, Mapping[str, RuleText]] = {
     "Composing a spec": _COMPOSING,
     "The shape of a section": _SHAPE,
     "Rules between keys and groups": _RULES,
+    "What a run would refuse": _RUNS,
     "Files, names and folders": _PATHS,
     "Matrices": _MATRICES,
     "Lock files": _LOCKS,

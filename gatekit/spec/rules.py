@@ -11,8 +11,10 @@ from gatekit.engine.base_url import check_base_url
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.secrets import masked_url
 from gatekit.records.spec import EngineKind, Method, ShotOverlap, ShotSource, Spec
+from gatekit.spec import texts
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
+from gatekit.spec.run_rules import RUN_RULES
 from gatekit.spec.watched import Watched
 
 _SHORTEST_PREFIX = len("--api")
@@ -27,7 +29,6 @@ _PYTHON_CODE = re.compile(r"-[A-Za-z]*c.*")
 _OTHER_CODE = re.compile(r"-[A-Za-z]*[eEpr].*|--(eval|print|run|execute).*")
 _MODULE_OR_SCRIPT = re.compile(r"-m.*|[^-].*")
 
-_KEY_OF_A_SERVICE = re.compile(r"(^|[=\s])(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[ps]_[A-Za-z0-9]{20,})")
 _PLACEHOLDER = re.compile(r"\{(question|answer)\}")
 # The shortest question of GSM8K, and the shortest question with its solution, in words.
 _QUESTION_WORDS = 9
@@ -51,20 +52,26 @@ def problems(spec: Spec, composition: Composition, *, unsure: Collection[KeyPath
         for rule in RULES
         for path, what, reason, hint in (_sure(rule, spec, unsure) if unsure else rule(spec))
     ]
-    return [
+    found = [
         *_engine_not_chosen(spec, composition, unsure),
         *broken,
         *_password_in_a_file(spec, composition),
     ]
+    told = {problem.where for problem in found if problem.reason == texts.SECRET}
+    return [*found, *(problem for problem in texts.problems(composition) if problem.where not in told)]
 
 
 def _sure(rule: Rule, spec: Spec, unsure: Collection[KeyPath]) -> Found:
     """What a rule finds without having looked at anything unsure."""
     looked_at: set[KeyPath] = set()
     for found in rule(cast("Spec", Watched(spec, (), looked_at))):
-        if any(_overlap(path, place) for path in looked_at for place in unsure):
+        if rule in _BY_VALUE:
+            if not any(_overlap(found[0], place) for place in unsure):
+                yield found
+        elif any(_overlap(path, place) for path in looked_at for place in unsure):
             return
-        yield found
+        else:
+            yield found
 
 
 def _overlap(one: KeyPath, other: KeyPath) -> bool:
@@ -192,8 +199,6 @@ def _managed(path: KeyPath, arg: str) -> Found:
         yield path, f"{flag} is managed by gatekit", "managed-flag", "remove it"
     elif _SECRET_FLAG.search(flag):
         yield path, f"{flag} takes a secret", "secret-in-config", "secrets never stand in configs"
-    elif _KEY_OF_A_SERVICE.search(arg):
-        yield path, "looks like a secret", "secret-in-config", "secrets never stand in configs"
 
 
 def _arguments(spec: Spec) -> Iterator[tuple[KeyPath, str]]:
@@ -230,9 +235,9 @@ def environment_holds_no_secret(spec: Spec) -> Found:
     places: list[tuple[KeyPath, Mapping[str, str]]] = [(("engine", "env"), spec.engine.env)]
     places += [(("model", "server_env", name), env) for name, env in spec.model.server_env.items()]
     for path, env in places:
-        for name, value in env.items():
+        for name in env:
             is_named_so = any(word in name.upper() for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL"))
-            if is_named_so or _KEY_OF_A_SERVICE.search(value):
+            if is_named_so:
                 yield (
                     (*path, name),
                     f"{name} looks like a secret",
@@ -289,9 +294,10 @@ def accuracy_is_given(spec: Spec) -> Found:
 def false_alarm_rate_is_given_once(spec: Spec) -> Found:
     """A derived gate needs a false-alarm rate, and only one; a hand gate has none."""
     gate = spec.gate
-    if gate.method is Method.EXACT_BINOMIAL and gate.alpha is None and gate.sigmas is None and gate.budget is None:
+    is_without = gate.alpha is None and gate.sigmas is None and gate.budget is None
+    if is_without and gate.method not in (Method.STATIC_FLOOR, Method.LOCKED):
         hint = "set gate.alpha, gate.sigmas or gate.budget"
-        yield ("gate", "alpha"), "an exact_binomial gate needs a false-alarm rate", "missing-key", hint
+        yield ("gate", "alpha"), f"a gate of method {gate.method} needs a false-alarm rate", "missing-key", hint
     if gate.alpha is not None and gate.sigmas is not None:
         what = "alpha and sigmas both ask for a threshold"
         yield ("gate", "sigmas"), what, "two-thresholds", "set one of them to null"
@@ -346,4 +352,7 @@ RULES: tuple[Rule, ...] = (
     observed_is_a_share,
     shots_are_not_asked,
     templates_have_their_places,
+    *RUN_RULES,
 )
+# Each of their findings is about one value, whatever stands beside it.
+_BY_VALUE = frozenset({flags_are_not_managed, environment_holds_no_secret})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -18,10 +18,14 @@ from referencing.jsonschema import DRAFT202012
 
 from gatekit.errors import Problem
 from gatekit.resources import schema
+from gatekit.service_keys import without_keys
 from gatekit.spec.composition import Composition, is_private
 from gatekit.spec.file_schema import without_required
+from gatekit.spec.meant import in_wanted_type, section_of
 from gatekit.spec.reader import KeyPath, references
 
+# Looking for the word that was meant takes a third of a millisecond, and a file holds thousands of words.
+MOST_SUGGESTIONS = 20
 # What other harnesses call it.
 _OTHER_WORDS = {
     "threshold": "floor",
@@ -39,6 +43,18 @@ _OTHER_WORDS = {
 _THRESHOLDS = frozenset({("gate", "floor"), ("gate", "tolerance")})
 
 SECTIONS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "client")
+
+# Of two complaints about one value, the first of these is told.
+_TELLING = (
+    "missing-key",
+    "unknown-key",
+    "not-finite",
+    "wrong-type",
+    "unknown-choice",
+    "out-of-range",
+    "bad-value",
+    "bad-form",
+)
 
 _TYPES = {
     "string": "a text",
@@ -97,7 +113,17 @@ def faults_of_file(data: Mapping[str, Any]) -> list[Fault]:
 
 def _faults(validator: Any, data: Mapping[str, Any]) -> list[Fault]:
     errors = sorted(validator.iter_errors(data), key=_section_order)
-    return [*_not_finite(data, ()), *(fault for error in errors for fault in _explain(error))]
+    return _one_each([*_not_finite(data, ()), *_explained(errors)])
+
+
+def _one_each(found: Sequence[Fault]) -> list[Fault]:
+    """Of the complaints about one value the most telling one, in the order of the first."""
+    by_place: dict[tuple[KeyPath, bool], Fault] = {}
+    for fault in found:
+        told = by_place.setdefault((fault.path, fault.at_key), fault)
+        if _TELLING.index(fault.reason) < _TELLING.index(told.reason):
+            by_place[fault.path, fault.at_key] = fault
+    return list(by_place.values())
 
 
 def _is_reference(data: Any, path: KeyPath) -> bool:
@@ -115,7 +141,7 @@ def faults_by(name: str, data: Mapping[str, Any]) -> list[Fault]:
         _validator_of(name).iter_errors(data), key=lambda error: [str(step).zfill(9) for step in error.path]
     )
     named = (error for error in in_order if "propertyNames" not in error.absolute_schema_path)
-    return [fault for error in named for fault in _explain(error)]
+    return _one_each([*_explained(named)])
 
 
 @cache
@@ -164,26 +190,36 @@ def _section_order(error: ValidationError) -> tuple[int, str]:
     return order, dotted(tuple(error.absolute_path))
 
 
-def _explain(error: ValidationError) -> Iterator[Fault]:
+def _explained(errors: Iterable[ValidationError]) -> Iterator[Fault]:
+    for number, error in enumerate(errors):
+        yield from _explain(error, suggests=number < MOST_SUGGESTIONS)
+
+
+def _explain(error: ValidationError, *, suggests: bool) -> Iterator[Fault]:
     path: KeyPath = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
-        yield from _unknown_keys(error, path)
+        yield from _unknown_keys(error, path, suggests=suggests)
     elif error.validator == "required":
         yield from _missing_keys(error, path)
     elif error.validator == "propertyNames":
-        yield _bad_name(error, path)
+        yield _bad_name(error, path, suggests=suggests)
     else:
-        what, reason, hint = _bad_value(error)
+        what, reason, hint = _bad_value(error, suggests=suggests)
         yield Fault(path=path, what=f"{dotted(path)}: {what}", reason=reason, hint=hint)
 
 
-def _unknown_keys(error: ValidationError, path: KeyPath) -> Iterator[Fault]:
+def _near(word: str, known: Iterable[str], *, suggests: bool) -> list[str]:
+    return difflib.get_close_matches(word, known, n=1, cutoff=0.6) if suggests else []
+
+
+def _unknown_keys(error: ValidationError, path: KeyPath, *, suggests: bool) -> Iterator[Fault]:
     known = list(_schema_of(error).get("properties", ()))
     instance: Mapping[str, Any] = error.instance  # type: ignore[assignment]  # only a mapping has keys
-    for key in sorted(set(instance) - set(known)):
+    for number, key in enumerate(sorted(set(instance) - set(known))):
         words = {word: word for word in known} | {word: key for word, key in _OTHER_WORDS.items() if key in known}
-        near = difflib.get_close_matches(key, words, n=1, cutoff=0.6)
-        hint = f"did you mean {words[near[0]]!r}?" if near else f"known keys: {', '.join(known)}"
+        near = _near(key, words, suggests=suggests and number < MOST_SUGGESTIONS)
+        listed = f"did you mean {words[near[0]]!r}?" if near else f"known keys: {', '.join(known)}"
+        hint = section_of(key, path) or listed
         prefix = f"{dotted(path)}: " if path else ""
         what = f"{prefix}unknown key {key!r}"
         yield Fault(path=(*path, key), what=what, reason="unknown-key", hint=hint, at_key=True)
@@ -199,27 +235,28 @@ def _missing_keys(error: ValidationError, path: KeyPath) -> Iterator[Fault]:
         missing += [((key,), inner, section["properties"][inner]) for inner in section["required"]]
     for inside, name, about in missing:
         what = f"{dotted(inside) or 'spec'}: missing key {name!r}"
-        hint = about.get("description", "")
+        may_be_empty = about.get("type") == "object" and not about.get("required")
+        hint = f"add `{name}: {{}}`" if may_be_empty else about.get("description", "")
         yield Fault(path=(*inside, name), place=path, what=what, reason="missing-key", hint=hint)
 
 
-def _bad_name(error: ValidationError, path: KeyPath) -> Fault:
+def _bad_name(error: ValidationError, path: KeyPath, *, suggests: bool) -> Fault:
     key = str(error.instance)
     known = _schema_of(error).get("enum", [])
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    near = _near(key, known, suggests=suggests)
     hint = f"did you mean {near[0]!r}?" if near else (f"known: {', '.join(known)}" if known else "")
     what = f"{dotted(path)}: bad name {key!r}"
     return Fault(path=(*path, key), what=what, reason="unknown-key", hint=hint, at_key=True)
 
 
-def _bad_value(error: ValidationError) -> tuple[str, str, str]:
+def _bad_value(error: ValidationError, *, suggests: bool) -> tuple[str, str, str]:
     private = is_private(tuple(error.absolute_path))
     value = "a value" if private else _shown(error.instance)
     if error.validator == "type":
         return _wrong_type(error, value)
     if error.validator == "enum":
         known = [item for item in _schema_of(error)["enum"] if item is not None]
-        near = difflib.get_close_matches(str(error.instance), known, n=1, cutoff=0.6)
+        near = _near(str(error.instance), known, suggests=suggests)
         hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known)}"
         return f"{value} is not a choice", "unknown-choice", hint
     if error.validator in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
@@ -234,12 +271,8 @@ def _wrong_type(error: ValidationError, value: str) -> tuple[str, str, str]:
     kinds = _schema_of(error)["type"]
     wanted: list[str] = kinds if isinstance(kinds, list) else [kinds]
     names = " or ".join(_TYPES[kind] for kind in wanted)
-    hint = ""
-    if "array" in wanted and isinstance(error.instance, str):
-        hint = "write it as a list, one item per argument: it is never passed to a shell"
-    elif "integer" in wanted and isinstance(error.instance, float) and error.instance.is_integer():
-        hint = f"write {error.instance:.0f}"
-    elif "object" in wanted:
+    hint = in_wanted_type(wanted, error.instance, tuple(error.absolute_path))
+    if not hint and "object" in wanted:
         hint = _schema_of(error).get("description", "")
     return f"expected {names}, got {value}", "wrong-type", hint
 
@@ -270,5 +303,5 @@ def _schema_of(error: ValidationError) -> Mapping[str, Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a mapping"
-    text = repr(value) if isinstance(value, str) else str(value)
+    text = without_keys(repr(value) if isinstance(value, str) else str(value))
     return text if len(text) <= 80 else text[:77] + "..."

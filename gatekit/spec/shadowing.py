@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gatekit.errors import ConfigError
 from gatekit.resources import conf_dir
-from gatekit.spec.folders import GROUPS, ROOT_FILE
+from gatekit.spec.folders import GROUPS, ROOT_FILE, is_file
 from gatekit.spec.library import Library
 from gatekit.spec.reader import display
 
@@ -57,11 +57,18 @@ def used_by(library: Library, asked: Iterable[Sequence[str]]) -> tuple[Shadowing
 
 
 def _shadowing(folders: Sequence[Path], option: str, name: str) -> Shadowing | None:
-    there = [path for folder in folders if (path := folder / name).is_file()]
+    there = [path for folder in folders if is_file(path := folder / name)]
     used = next(iter(there), None)
     # A link to the shipped file is that file.
-    hidden = tuple(path for path in there[1:] if used is not None and not path.samefile(used))
+    hidden = tuple(path for path in there[1:] if used is not None and not _is_same(path, used))
     return None if used is None or not hidden else Shadowing(option=option, used=used, hidden=hidden)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
 
 
 def _shown(path: Path) -> str:

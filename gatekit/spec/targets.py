@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import re
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gatekit.errors import Problem
-from gatekit.spec.folders import GROUPS, ROOT_FILE
+from gatekit.errors import ConfigError, Problem
+from gatekit.spec.folders import GROUPS, ROOT_FILE, can_be_chosen, usable
 from gatekit.spec.reader import display
 
 SUFFIX = ".yaml"
 _MISNAMED = frozenset({".yml", ".json", ".YAML", ".YML"})
-_TYPED = re.compile(r"(?=.*[A-Za-z_])[A-Za-z0-9_][A-Za-z0-9_-]*")
-_NOT_A_NAME = frozenset({"true", "false", "null", "nan", "inf"})
 _NAMES = f"config files are GROUP/NAME{SUFFIX}; groups are {', '.join(GROUPS)}"
 
 
@@ -37,6 +35,11 @@ def targets(paths: Iterable[Path]) -> Targets:
             problems.append(found)
             continue
         root, chosen, wrong = found
+        try:
+            usable([(str(path), display(root))])
+        except ConfigError as error:
+            problems += error.problems
+            continue
         files.setdefault(root, {}).update(dict.fromkeys(chosen))
         problems += wrong
     return Targets(
@@ -47,11 +50,6 @@ def targets(paths: Iterable[Path]) -> Targets:
 def holds_groups(folder: Path) -> bool:
     """Whether a folder is one that configs come from."""
     return any((folder / group).is_dir() for group in GROUPS)
-
-
-def can_be_chosen(option: str) -> bool:
-    """Whether GROUP=OPTION means this option when it is typed."""
-    return _TYPED.fullmatch(option) is not None and option.lower() not in _NOT_A_NAME
 
 
 _Found = tuple[Path, Sequence[Path], Sequence[Problem]]
@@ -74,8 +72,10 @@ def _folder(path: Path) -> _Found | Problem:
         root = path.resolve()
         return root, _files(root), [*_strays(root)]
     if path.name in GROUPS:
-        chosen = [file.resolve().parent / file.name for file in _options(path)]
-        return path.parent.resolve(), chosen, [*_misnamed(path)]
+        root = path.parent.resolve()
+        # Links stay unfollowed: it is the name that tells the group, and the option.
+        chosen = [root / path.name / file.name for file in _options(path)]
+        return root, chosen, [*_misnamed(path), *_nested(path)]
     if holds_groups(path / "conf"):
         return _folder(path / "conf")
     return Problem(where=display(path), what="holds no config group", reason="no-group", hint=_NAMES)
@@ -103,13 +103,29 @@ def _options(group: Path) -> list[Path]:
 
 def _strays(root: Path) -> Iterator[Problem]:
     """Files that nobody will read, because of their own name or their folder's."""
+    for file in _options(root):
+        if file.name != ROOT_FILE and not file.name.startswith(".") and not file.is_dir():
+            yield _of_no_group(file)
     for folder in sorted(entry for entry in root.iterdir() if entry.is_dir()):
         if folder.name in GROUPS:
             yield from _misnamed(folder)
+            yield from _nested(folder)
         elif near := difflib.get_close_matches(folder.name, GROUPS, n=1, cutoff=0.7):
             for file in _options(folder):
                 hint = f"did you mean {near[0]}/{file.name}?"
                 yield Problem(where=display(file), what="belongs to no config group", reason="no-group", hint=hint)
+
+
+def _nested(group: Path) -> Iterator[Problem]:
+    """Files in folders within a group's folder, which are no options."""
+    for place, folders, names in os.walk(group):
+        folders.sort()
+        if place != str(group):
+            yield from (_of_no_group(Path(place) / name) for name in sorted(names) if name.endswith(SUFFIX))
+
+
+def _of_no_group(file: Path) -> Problem:
+    return Problem(where=display(file), what="belongs to no config group", reason="no-group", hint=_NAMES)
 
 
 def _misnamed(group: Path) -> Iterator[Problem]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
-from gatekit.spec import checked, schema
+from gatekit.spec import checked, schema, texts
 from gatekit.spec.composition import Composition
-from gatekit.spec.folders import GROUPS, ROOT_FILE
+from gatekit.spec.folders import GROUPS, ROOT_FILE, can_be_chosen, group_of
 from gatekit.spec.library import MODEL, Library
 from gatekit.spec.reader import MAX_BYTES, Document, KeyPath, display
-from gatekit.spec.selection import OF_THE_MACHINE
-from gatekit.spec.targets import can_be_chosen
+from gatekit.spec.selection import OF_THE_MACHINE, asked_of_a_machine
 
 MATRIX = "matrix"
 _PLACE = re.compile(r"(?P<file>.*?)(?::(?P<line>[0-9]+):(?P<column>[0-9]+))?", re.DOTALL)
@@ -48,7 +47,7 @@ def validate(library: Library, files: Iterable[Path]) -> Validated:
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """The problems by file, line and column, each once; those that stand in no file come last."""
-    return tuple(sorted(dict.fromkeys(problems), key=_place_of))
+    return tuple(sorted(texts.most_telling(dict.fromkeys(problems)), key=_place_of))
 
 
 def _place_of(problem: Problem) -> tuple[bool, str, int, int]:
@@ -69,6 +68,7 @@ class _Validation:
     used: set[Path] = field(default_factory=set)
     matrices: int = 0
     machine: str | None = None
+    fitting: dict[str, bool] = field(default_factory=dict)
 
     def look(self) -> None:
         for path in self.files:
@@ -111,27 +111,34 @@ class _Validation:
         rest = [problem for problem in found if problem.reason not in OF_THE_MACHINE]
         if len(rest) == len(found):
             return found
-        machines = self.library.options("hw")
+        asked = asked_of_a_machine(composition)
+        fits = self.fitting.get(asked) if asked is not None else None
+        if fits is None:
+            fits = self._fits_a_machine(overrides)
+        if asked is not None:
+            self.fitting[asked] = fits
+        return rest if fits else found
+
+    def _fits_a_machine(self, overrides: tuple[str, ...]) -> bool:
         # Neighbours often run on the same machine.
-        for machine in sorted(machines, key=lambda machine: machine != self.machine):
+        for machine in sorted(self.library.options("hw"), key=lambda machine: machine != self.machine):
             try:
                 there = self.library.salvage((*overrides, f"hw={machine}"))
             except ConfigError:
                 continue
             if not any(problem.reason in OF_THE_MACHINE for problem in checked.problems(there)):
                 self.machine = machine
-                return rest
-        return found
+                return True
+        return False
 
     def _look_at_matrices(self) -> None:
         chosen = set(self.files)
         names = [name for name in self.library.options(MATRIX) if chosen & set(self.library.files(MATRIX, name)[:1])]
         if not names:
             return
-        from gatekit.spec.matrix.plan import plan
+        from gatekit.spec.matrix.plan import plans
 
-        for name in names:
-            planned = plan(name, self.library)
+        for planned in plans(names, self.library):
             self.matrices += 1
             self.problems += [problem for problem in planned.problems if not self._is_told(problem)]
             for row in planned.planned:
@@ -162,24 +169,24 @@ class _Validation:
         # In the option's own files, not in those of the default spec around it.
         documents = tuple(placed for placed in composition.documents if placed[0] == (group,))
         here = replace(composition, overrides=(), documents=documents)
-        self.problems += [fault.located(here.locate) for fault in told]
+        self.problems += [*composition.notes, *(fault.located(here.locate) for fault in told)]
 
     def _is_base(self, group: str, option: str) -> bool:
         places = (self.library.files(group, other)[:1] for other in self.library.options(group))
         found = (self.library.examined(path).document for place in places for path in place)
-        return any(option in (document.data.get("defaults") or ()) for document in found if document is not None)
+        listed = (document.data.get("defaults") for document in found if document is not None)
+        return any(isinstance(entries, list) and option in entries for entries in listed)
 
 
 def file_problems(library: Library, path: Path) -> Iterator[Problem]:
     """What is wrong with a file whatever it is composed with: what the reader refuses, and what breaks its schema."""
     examined = library.examined(path)
     yield from examined.problems
-    group = path.parent.name
+    group = group_of(path)
     if examined.document is not None and group == MATRIX:
         yield from _matrix_problems(examined.document, examined.problems)
     elif examined.document is not None:
-        speaks_of_all = group == MODEL or (path.name == ROOT_FILE and group not in GROUPS)
-        package: KeyPath = () if speaks_of_all else (group,)
+        package: KeyPath = () if group in ("", MODEL) else (path.parent.name,)
         yield from _shape_problems(examined.document, package, examined.broken)
 
 
@@ -191,6 +198,7 @@ def _shape_problems(document: Document, package: KeyPath, broken: Collection[Key
     for fault in schema.faults_of_file(placed):
         if fault.at_key or not checked.is_inside(fault.path, unsure):
             yield fault.located(here.locate)
+    yield from texts.problems(here)
 
 
 def _matrix_problems(document: Document, told: Sequence[Problem]) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import Question
 from gatekit.records.spec import SplitFile, Task
-from gatekit.task.download import download
+from gatekit.task.download import check_url, download
 from gatekit.task.rows import SplitRows, read_rows, rows_digest
 from gatekit.task.synth import TEST_ROWS, TRAIN_ROWS, synth_questions
 
@@ -63,13 +63,34 @@ def load(task: Task, *, cache_dir: Path, with_train: bool = False) -> QuestionSe
     )
 
 
-def _synthetic(task: Task, split: str) -> SplitRows:
+def check_source(task: Task, *, with_train: bool) -> None:
+    """Raises the ConfigError of `load` that no file can change: a path without use, no pin, or one that is refused."""
+    if task.dataset == GSM8K_SYNTH:
+        _check_no_path(task)
+    elif task.path is None:
+        for split in ("test", "train") if with_train else ("test",):
+            check_url(_pinned(task, split).url)
+
+
+def said_rows(task: Task, split: str) -> int | None:
+    """How many rows a split has: the bundled one, or one that is pinned; None where only its file tells."""
+    if task.dataset == GSM8K_SYNTH:
+        return TEST_ROWS if split == "test" else TRAIN_ROWS
+    pin = task.files.get(split)
+    return None if pin is None else pin.rows
+
+
+def _check_no_path(task: Task) -> None:
     if task.path is not None:
         raise ConfigError.one(
             f"task.path is set, but {GSM8K_SYNTH} is made from a seed and reads no file",
             reason="path-without-use",
             hint=f"remove task.path, or use task={GSM8K}",
         )
+
+
+def _synthetic(task: Task, split: str) -> SplitRows:
+    _check_no_path(task)
     questions = synth_questions(TEST_ROWS if split == "test" else TRAIN_ROWS, split)
     digest = rows_digest(questions)
     return SplitRows(questions=questions, sha256=digest.removeprefix("sha256:"), rows_digest=digest)
@@ -77,7 +98,7 @@ def _synthetic(task: Task, split: str) -> SplitRows:
 
 def _from_file(task: Task, split: str, cache_dir: Path) -> SplitRows:
     pin = task.files.get(split)
-    path = _cached(task, split, pin, cache_dir) if task.path is None else _in_folder(Path(task.path), split)
+    path = _cached(task, split, cache_dir) if task.path is None else _in_folder(Path(task.path), split)
     rows = read_rows(path)
     if pin is not None:
         _check_pin(rows, pin, path)
@@ -103,9 +124,15 @@ def _missing(what: str) -> ConfigError:
     )
 
 
-def _cached(task: Task, split: str, pin: SplitFile | None, cache_dir: Path) -> Path:
+def _pinned(task: Task, split: str) -> SplitFile:
+    pin = task.files.get(split)
     if pin is None:
         raise _missing(f"task.path is not set and task.files pins no {split} split to download")
+    return pin
+
+
+def _cached(task: Task, split: str, cache_dir: Path) -> Path:
+    pin = _pinned(task, split)
     path = cache_dir / task.dataset / pin.sha256 / f"{split}.jsonl"
     if not path.exists():
         download(pin, path)

@@ -32,13 +32,7 @@ def download(pin: SplitFile, target: Path, *, total_timeout_s: float = TOTAL_TIM
     Only https, or http on loopback, without credentials, redirects included. Raises InfraError when it cannot
     be had, ConfigError for a URL of another kind.
     """
-    if not _is_allowed(pin.url):
-        raise ConfigError.one(
-            f"cannot download from {shown_url(pin.url)}: "
-            "only https, or http on loopback, without credentials is allowed",
-            reason="dataset-url-refused",
-            hint="use an https URL in task.files, or set task.path=DIR",
-        )
+    check_url(pin.url)
     with _whole_or_not_at_all(target) as file:
         try:
             found = _fetch(pin.url, file, total_timeout_s)
@@ -46,6 +40,16 @@ def download(pin: SplitFile, target: Path, *, total_timeout_s: float = TOTAL_TIM
             raise _failed(pin, _why(error)) from error
         if found != pin.sha256:
             raise _failed(pin, f"expected sha256 {pin.sha256}, found {found}")
+
+
+def check_url(url: str) -> None:
+    """Raises ConfigError (`dataset-url-refused`) for what is never downloaded."""
+    if not _is_allowed(url):
+        raise ConfigError.one(
+            f"cannot download from {shown_url(url)}: only https, or http on loopback, without credentials is allowed",
+            reason="dataset-url-refused",
+            hint="use an https URL in task.files, or set task.path=DIR",
+        )
 
 
 def shown_url(url: str) -> str:

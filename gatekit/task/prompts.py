@@ -18,7 +18,7 @@ def build_prompts(selection: Selection, protocol: Protocol) -> tuple[Prompt, ...
     A chat holds the same text in one user message, after the system prompt if there is one. Raises
     ConfigError for a question template that would not show the question, or would show its answer.
     """
-    _check_template(protocol.question_template)
+    check_template(protocol.question_template)
     shots = "".join(_fill(protocol.shot_template, shot) for shot in selection.shots)
     return tuple(
         _prompt(shots + _fill(protocol.question_template, question), question, protocol)
@@ -26,7 +26,8 @@ def build_prompts(selection: Selection, protocol: Protocol) -> tuple[Prompt, ...
     )
 
 
-def _check_template(template: str) -> None:
+def check_template(template: str) -> None:
+    """Raises ConfigError for a question template without the question, or with its answer."""
     if "{question}" not in template:
         raise ConfigError.one(
             "protocol.question_template does not contain {question}, so every prompt would be the same",

@@ -33,10 +33,15 @@ def select(questions: QuestionSet, task: Task, protocol: Protocol) -> Selection:
     """
     shots = _shots(questions, protocol)
     skipped = protocol.shots if _skips(protocol) else 0
-    asked = questions.test[skipped:][: _count(questions, task, skipped)]
+    asked = questions.test[skipped:][: _count(len(questions.test), task, skipped)]
     if task.order_seed is not None:
         asked = _permuted(asked, task.order_seed)
     return Selection(questions=asked, shots=shots, warnings=_overlap_warnings(asked, shots, protocol))
+
+
+def check_n(task: Task, protocol: Protocol, rows: int) -> None:
+    """Raises the ConfigError of `select` when a test split of so many rows does not suffice."""
+    _count(rows, task, protocol.shots if _skips(protocol) else 0)
 
 
 def _skips(protocol: Protocol) -> bool:
@@ -44,22 +49,24 @@ def _skips(protocol: Protocol) -> bool:
 
 
 def _shots(questions: QuestionSet, protocol: Protocol) -> tuple[Question, ...]:
-    source, split = (
-        (questions.train, "train") if protocol.shots_source is ShotSource.TRAIN else (questions.test, "test")
-    )
-    if protocol.shots > len(source):
-        raise ConfigError.one(
-            f"protocol.shots is {protocol.shots:,} but {questions.name} has {len(source):,} {split} rows "
-            "to take them from",
-            reason="too-many-shots",
-            hint="lower protocol.shots or give a folder with a larger split as task.path",
-        )
+    source = questions.train if protocol.shots_source is ShotSource.TRAIN else questions.test
+    check_shots(protocol, len(source), questions.name)
     return source[: protocol.shots]
 
 
-def _count(questions: QuestionSet, task: Task, skipped: int) -> int:
+def check_shots(protocol: Protocol, rows: int, dataset: str) -> None:
+    """Raises ConfigError (`too-many-shots`) when the split that the shots come from, of so many rows, is too short."""
+    if protocol.shots > rows:
+        split = "train" if protocol.shots_source is ShotSource.TRAIN else "test"
+        raise ConfigError.one(
+            f"protocol.shots is {protocol.shots:,} but {dataset} has {rows:,} {split} rows to take them from",
+            reason="too-many-shots",
+            hint="lower protocol.shots or give a folder with a larger split as task.path",
+        )
+
+
+def _count(rows: int, task: Task, skipped: int) -> int:
     """How many questions are asked; never capped in silence."""
-    rows = len(questions.test)
     available = max(0, rows - skipped)
     n = available if task.n is None else task.n
     if 1 <= n <= available:

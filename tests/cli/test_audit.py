@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import gatekit, here
 from gatekit.cli.main import main
 from gatekit.errors import ExitCode
 
@@ -46,6 +46,17 @@ def test_vllm_with_tolerance(tmp_path: Path) -> None:
     assert "[gate-blind] a drop of 5 points below 0.9 passes in 99.86 % of runs" in ran.out
     assert "[hidden-tolerance] 0.9 is typed, 0.82 is enforced (1082 of 1319)" in ran.out
     assert "[failures-hidden]" in ran.out
+
+
+def test_only_a_hand_set_floor_hides_failed_requests(tmp_path: Path) -> None:
+    """gatekit's own gates score no failed request as wrong: neither the table nor the JSON says that they hide any."""
+    column = "FAILED REQUESTS HIDDEN"
+    assert column not in here(tmp_path, "audit").out
+    (own,) = here(tmp_path, "audit", "model=inkling_small_nvfp4", "--json").data["audits"]
+    assert own["figures"]["hidden"] is None
+    typed = here(tmp_path, "audit", "--floor", "0.85", "--n", "200", "--p0", "0.9")
+    assert column in typed.out.splitlines()[0]
+    assert typed.out.splitlines()[1].endswith("11 (5.5 %)")
 
 
 def test_strict_floor(tmp_path: Path) -> None:

@@ -59,8 +59,14 @@ def lived_through(folder: Path, n: int) -> None:
     assert "moderated_t: 1 comparable run, need 2 of different builds" in two_needed.out
 
     run_nights(folder, series("chat", 0.91, 5, first="2026-09-02"), *CHAT, f"task.n={n}")
-    (chat,) = recompute(folder, CHAT, n, "--write", "--json").data["thresholds"]
+    refused = recompute(folder, CHAT, n, "--write")
+    assert refused.code == 2, "five builds are no silent match for thirty"
+    assert f"not written: the lock in place is that of another series ({SWITCH}" in refused.out
+    assert (folder / LOCK).read_bytes() == old
+    why = ("--allow-looser", "--reason", "the endpoint speaks chat since 1 September")
+    (chat,) = recompute(folder, CHAT, n, "--write", *why, "--json").data["thresholds"]
     assert chat["is_written"]
+    assert chat["lock"]["looser_because"] == why[-1]
     assert set(chat["lock"]["used"]) <= {"first-1", *(f"chat-{number:02d}" for number in range(5))}
     assert len(chat["lock"]["used"]) >= 4
     assert any(change.startswith(SWITCH) or SWITCH in change for change in chat["changes"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -271,6 +272,80 @@ def test_gates_that_have_not_run_for_days(nightly: Path) -> None:
     infra = ("model=slept", "engine.faults={drop: 1.0}", "client.outage_s=1", "client.attempts=1")
     assert here(nightly, "--config-dir", "ours", *infra).code == 3
     assert [one["id"] for one in lint(nightly, "--history", ".gatekit", "--days", "30")[1]] == ["gate-not-run"]
+
+
+def test_rows_that_a_shipped_matrix_has_too(tmp_path: Path) -> None:
+    """Each row of the team's own matrices is told by itself, also where a shipped matrix has the same one."""
+    for option in ("one", "two"):
+        write(tmp_path, "matrix", option, MATRIX.format(model="laguna_int4", hw="b200"))
+    (tmp_path / "h").mkdir()
+    _, found = lint(tmp_path, "--history", "h")
+    assert [one["id"] for one in found] == ["gate-never-ran"] * 2
+    assert [one["where"].split(":")[0] for one in found] == ["ours/matrix/one.yaml", "ours/matrix/two.yaml"]
+
+
+def test_shipped_matrices_count_where_the_team_has_none(tmp_path: Path) -> None:
+    """A team without a matrix of its own is told which rows of the shipped ones never ran."""
+    write(tmp_path, "hw", "mine", "name: mine\nvendor: none\ncount: 0\n")
+    (tmp_path / "h").mkdir()
+    assert "gate-never-ran" in ids(lint(tmp_path, "--history", "h")[1])
+
+
+def test_hints_work_as_pasted(tmp_path: Path) -> None:
+    """The command of a hint finds the matrix and the row that the finding is about, whatever they are called."""
+    model(tmp_path, "mine", "task:", "  n: 20", engine="sim")
+    row = "  - {model: mine, hw: cpu, set: {task.n: NUMBER}}\n"
+    text = "description: Ours.\nrows:\n" + row.replace("NUMBER", "5") + row.replace("NUMBER", "6")
+    write(tmp_path, "matrix", "all", text)
+    (tmp_path / "h").mkdir()
+    for finding in lint(tmp_path, "--history", "h")[1]:
+        command = shlex.split(finding["hint"])
+        assert here(tmp_path, *command[1:], "--cfg").code == 0
+        assert "[" not in finding["hint"].replace("'mine-cpu-sim[", "")
+    model(tmp_path, "loose", gate="static_floor", engine="vllm")
+    write(tmp_path, "model", "loose", (tmp_path / "ours/model/loose.yaml").read_text() + "gate:\n  floor: 0.0\n")
+    (finding,) = [one for one in lint(tmp_path)[1] if one["id"] == "gate-vacuous"]
+    command = shlex.split(finding["hint"].removeprefix("see `").removesuffix("`"))
+    assert here(tmp_path, *command[1:]).code == 0
+
+
+NEVER = {
+    "shots": (("  measured_under: {shots: 8}",), "protocol-mismatch", "gate.measured_under"),
+    "questions": (("  measured_under: {n: 1319}", "task:", "  n: 100"), "protocol-mismatch", "gate.measured_under"),
+    "too-many": (("task:", "  n: 5000"), "n-out-of-range", "task.n"),
+    "large-drop": (("  delta: 0.96",), "drop-too-large", "gate.delta"),
+    "no-room": (("  delta: 0.0001", "task:", "  n: 20"), "gate-impossible", "gate"),
+}
+
+
+@pytest.mark.parametrize("case", NEVER)
+def test_gates_that_never_decide(case: str, tmp_path: Path) -> None:
+    """A gate that no answers can bring to a verdict, or that no run starts with, is an error at its key."""
+    lines, expected, key = NEVER[case]
+    model(tmp_path, "mine", *lines)
+    ran, found = lint(tmp_path)
+    (finding,) = [one for one in found if one["id"] != "model-in-no-matrix"]
+    assert (ran.code, finding["id"], finding["kind"]) == (2, expected, "error")
+    text = (tmp_path / "ours/model/mine.yaml").read_text().splitlines()
+    assert key.rpartition(".")[2] in text[int(finding["where"].split(":")[1]) - (1 if "." in key else 2)]
+
+
+def test_rows_whose_gate_never_decides(tmp_path: Path) -> None:
+    """A row that asks otherwise than its gate was measured is an error at that row; its model is in order."""
+    model(tmp_path, "mine", "  measured_under: {n: 1319}")
+    row = "  - {model: mine, hw: h100, set: {task.n: 400}}\n"
+    write(tmp_path, "matrix", "all", "description: Ours.\nrows:\n" + row)
+    _, found = lint(tmp_path)
+    assert [(one["id"], one["where"]) for one in found] == [("protocol-mismatch", "ours/matrix/all.yaml:3:5")]
+
+
+def test_weights_that_nobody_named(tmp_path: Path) -> None:
+    """What `gatekit init model` writes for the weights is told until somebody names them."""
+    assert here(tmp_path, "init", "model", "mine", "--config-dir", "ours", "--floor", "0.9").code == 0
+    assert "weights-not-named" in ids(lint(tmp_path)[1])
+    path = tmp_path / "ours/model/mine.yaml"
+    path.write_text(path.read_text().replace("org/mine", "Qwen/Qwen3-8B"))
+    assert "weights-not-named" not in ids(lint(tmp_path)[1])
 
 
 def test_history_settles_no_gate(tmp_path: Path) -> None:

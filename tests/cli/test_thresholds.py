@@ -161,7 +161,8 @@ def test_the_lock_of_another_key_fails_the_check(folder: Path) -> None:
         "other-key: simulated-cpu-sim: the lock is that of another series (protocol.max_tokens: 256 -> 300)"
         in other.out
     )
-    assert recompute(folder, "--write", asked=("protocol.max_tokens=300", *ASKED)).code == 0
+    why = ("--allow-looser", "--reason", "longer answers")
+    assert recompute(folder, "--write", *why, asked=("protocol.max_tokens=300", *ASKED)).code == 0
     assert recompute(folder, "--check", asked=("protocol.max_tokens=300", *ASKED)).code == 0
 
 
@@ -377,8 +378,9 @@ def test_every_model_of_conf_without_a_dataset(tmp_path: Path) -> None:
     """The default selection needs neither GSM8K nor a network: every model is told of, and exits 4 without history."""
     ran = gatekit(tmp_path, "thresholds", "recompute", extra={"GATEKIT_CACHE_DIR": str(tmp_path / "empty")})
     assert ran.code == 4, ran.err
-    assert "6 series: 6 too-short" in ran.out
-    assert "laguna_int4-b200-vllm: too little history: 0 comparable runs, need 1" in ran.out
+    (line,) = ran.out.splitlines()
+    assert line.startswith("no run and no lock yet (")
+    assert "laguna_int4-b200-vllm, " in line
     assert not (tmp_path / "empty").exists()
     checked = here(tmp_path, "thresholds", "recompute", "--check")
     assert checked.code == 0
@@ -420,7 +422,8 @@ def test_an_act_names_the_lock_that_it_touches(folder: Path) -> None:
     assert "next:" not in gatekit(folder, "history", "release", "night-00", "--reason", "it was not").out
     assert recompute(folder, "--write").code == 0
     command = "gatekit thresholds recompute model=simulated hw=cpu engine=sim task.n=100 --write"
-    named = f"next: {LOCK} rests on it; with its other overrides, if any: {command}"
+    loosens = " (with --allow-looser --reason '...' where that is looser)"
+    named = f"next: {LOCK} rests on it; with its other overrides, if any: {command}{loosens}"
     for act in ("quarantine", "release"):
         told = gatekit(folder, "history", act, "night-00", "--reason", "a reason")
         assert (told.code, told.out.splitlines()[1]) == (0, named)

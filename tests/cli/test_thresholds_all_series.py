@@ -203,3 +203,18 @@ def test_a_key_that_tells_no_number_of_questions_is_left_out(tmp_path: Path, fie
     assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran.err
     assert "tells no number of questions" in ran.err
     assert "1 series: 1 written" in ran.out
+
+
+def test_the_series_that_arrived_last_is_the_one_that_runs(tmp_path: Path) -> None:
+    """A wrong clock in an old series does not bring its lock back: order is that of arrival, never of dates."""
+    head = "finished_at,n,correct,build\n"
+    (tmp_path / "old.csv").write_text(head + "2025-01-01,40,30,a\n2025-01-02,40,31,b\n2099-01-03,40,30,c\n")
+    (tmp_path / "new.csv").write_text(head + "2026-01-01,40,38,d\n2026-01-02,40,37,e\n2026-01-03,40,38,f\n")
+    importing = ("history", "import", "--format", "totals")
+    assert gatekit(tmp_path, *importing, "old.csv", "task.n=40", "protocol.max_tokens=512").code == 0
+    assert gatekit(tmp_path, *importing, "new.csv", "task.n=40").code == 0
+    assert gatekit(tmp_path, "thresholds", "recompute", "task.n=40", "--write").code == 0
+    (lock,) = (tmp_path / "conf" / "thresholds").glob("*.lock.yaml")
+    key = next(line for line in lock.read_text().splitlines() if line.startswith("key:"))
+    gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--write")
+    assert key in lock.read_text()

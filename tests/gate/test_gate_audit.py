@@ -75,6 +75,7 @@ def test_failed_requests_that_stay_green(floor: float, share: float, requests: i
     """Where failures are scored as wrong, tolerance over threshold is the share of them that stays green."""
     found = audit_typed(hand(floor, 0.08), 1319, healthy=None, strict=False)
     assert found.figures is not None
+    assert found.figures.hidden is not None
     assert found.figures.hidden.requests == requests
     assert found.figures.hidden.share == pytest.approx(share, abs=5e-5)
     assert 0.45 < found.figures.hidden.passes < 0.55
@@ -151,6 +152,7 @@ def test_every_typed_gate_has_an_audit(floor: float, tolerance: float, p0: float
     assert tight is not None
     assert 0 <= loose.false_alarms[0].fails <= tight.false_alarms[0].fails <= 1
     assert all(drop.fails >= loose.false_alarms[0].fails for drop in loose.drops)
+    assert loose.hidden is not None
     assert 0 <= loose.hidden.share <= 1
 
 
@@ -159,6 +161,7 @@ def test_failed_requests_are_counted_as_said() -> None:
     found = audit_typed(hand(0.85), 200, healthy=0.90, strict=False)
     assert found.figures is not None
     hidden = found.figures.hidden
+    assert hidden is not None
     assert (hidden.requests, hidden.share) == (11, 0.055)
     assert hidden.passes == pytest.approx(float(binom.sf(169, 189, 0.9)))
     assert "11 failed requests of 200 (5.5 %) stay green in 57 % of healthy runs" in texts(found)["failures-hidden"]

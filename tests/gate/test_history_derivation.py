@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from gatekit.gate.decide import decide
 from gatekit.gate.derivation import Derivation, derive
 from gatekit.gate.retrial import past_run
+from gatekit.gate.step import some
 from gatekit.gate.strata import Statuses
 from gatekit.records.answers import Observation, count
 from gatekit.records.past import Past
@@ -50,7 +52,7 @@ def record(spec: Spec, answers: str, past: Past) -> RunRecord:
         finished_at="2026-11-30T03:10:00Z",
         spec=spec,
         dataset=Dataset(name="gsm8k", digests={}, question_ids=tuple(range(len(answers))), shot_ids=()),
-        comparability=Comparability(key="sha256:0", fields={}),
+        comparability=past.key or Comparability(key="sha256:0", fields={}),
         served=None,
         counts=count(observations, planned=len(answers)),
         observations=observations,
@@ -218,6 +220,39 @@ def test_a_locked_verdict_follows_from_its_counts(make_spec: Maker) -> None:
     other = derive(stored, replace(past, lock=replace(past.lock, k_reject=160, inputs="sha256:" + "0" * 64)))
     assert other.disagreement is not None
     assert other.disagreement.startswith("the lock of today is another one and says FAIL below 160; ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [
+        ({"k_reject": 173}, False),
+        ({"k_reject": 172}, False),
+        ({"k_reject": 171}, True),
+        ({"k_reject": 160, "k_accept": 171}, True),
+        ({"k_reject": 160, "key": "sha256:" + "1" * 64}, False),
+    ],
+)
+def test_a_lock_that_was_made_anew_differs_only_where_it_decides_otherwise(
+    make_spec: Maker, changed: dict[str, Any], differs: bool
+) -> None:
+    """DIFFERS is of the verdict: another lock with the same one, or one of another series, is a step of its own."""
+    past = locked(totals([178, 180, 182], N), N)
+    assert past.lock is not None
+    stored = record(spec_of(make_spec, Method.LOCKED), flipped(N, range(29)), past)
+    assert (stored.counts.correct, stored.verdict.outcome) == (171, Outcome.FAIL)
+    today = replace(past.lock, inputs="sha256:" + "0" * 64, **changed)
+    found = derive(stored, replace(past, lock=today))
+    assert (found.disagreement is not None) == differs
+    assert lines(found)["lock today"].startswith("another one, ")
+    assert "lock today" not in lines(derive(stored, past))
+
+
+def test_the_number_of_runs_that_are_not_named_is_never_cut_off() -> None:
+    """However long the ids of the runs are, the line says how many there are more."""
+    named = some([f"{'laguna_nvfp4_completions-b200-vllm-20261130' * 2}-{n:04x} (1250)" for n in range(25)], ", ")
+    assert named.endswith(" more)")
+    assert len(named) < 500
+    assert int(named.rpartition("(")[2].removesuffix(" more)")) + named.count("(1250)") == 25
 
 
 def test_missing_runs_are_named_and_nothing_is_computed(make_spec: Maker) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -226,9 +227,29 @@ def test_a_lock_that_is_not_looser_passes_nothing_more(
         assert outcome(new) <= outcome(old)
 
 
-def test_a_new_series_is_not_looser() -> None:
-    """Another key or number of questions starts anew: its counts do not compare."""
+OTHER = "sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("changed", "needs_reason"),
+    [
+        ({"key": OTHER}, False),
+        ({"key": OTHER, "k_reject": 174}, False),
+        ({"key": OTHER, "k_reject": 172}, True),
+        ({"key": OTHER, "k_accept": 180}, False),
+        ({"n": 100, "k_reject": 87}, False),
+        ({"n": 100, "k_reject": 86}, True),
+        ({"key": OTHER, "used": ("a", "b")}, True),
+        ({"key": OTHER, "used": ("a", "b", "c", "d")}, False),
+        ({"used": ("a", "b")}, False),
+        ({"k_reject": 172}, True),
+    ],
+)
+def test_a_lock_of_another_series_is_compared_by_its_share(changed: dict[str, Any], needs_reason: bool) -> None:
+    """One that asks for a smaller share, or rests on fewer builds, replaces another only for a reason."""
     old = lock_of(TOTALS, N)
-    for new in (replace(old, key="sha256:" + "0" * 64, k_reject=1), replace(old, n=100, k_reject=1)):
-        found = compare(old, new)
-        assert (found.is_new_series, found.is_looser) == (True, False)
+    assert (old.k_reject, old.k_accept, len(old.used)) == (173, None, 3)
+    found = compare(old, replace(old, **changed))
+    is_new = "key" in changed or "n" in changed
+    assert (found.needs_reason, found.is_new_series) == (needs_reason, is_new)
+    assert found.is_looser == (needs_reason and not is_new)

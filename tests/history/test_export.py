@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environment, gatekit
+from command_line import environment, gatekit, here
 from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history import index
@@ -100,11 +100,11 @@ def test_parquet_holds_the_same_rows(kept: Path, tmp_path: Path) -> None:
 
 
 def test_parquet_without_pyarrow_says_what_to_install(kept: Path, tmp_path: Path) -> None:
-    """Where the extra is missing the command exits 3 with the command that installs it, and leaves no file."""
+    """Where the extra is missing the command exits 2 with the command that installs it, and leaves no file."""
     hidden = "import sys; sys.modules['pyarrow'] = None; from gatekit.__main__ import main; main()"
     command = [sys.executable, "-c", hidden, "history", "export", "out.parquet", "--dir", str(kept)]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 3, done.stderr
+    assert done.returncode == 2, done.stderr
     assert "pip install 'gatekit[parquet]'" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == [".gatekit"]
 
@@ -186,3 +186,23 @@ def test_stdout_holds_the_records_and_acts_alone(kept: Path, tmp_path: Path, mak
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.splitlines()[-2] + b"\n" == (kept / "runs/odd/record.json").read_bytes()
     assert gatekit(tmp_path, "history", "export", "-", "--format", "csv").out.count("\n") == 5
+
+
+def test_runs_of_other_machines_are_named_or_left_out(postgres_place: Place, make_record: MakeRecord) -> None:
+    """Of a database that machines share a file of whole records holds those that are here, when that is asked for."""
+    one = postgres_place
+    two = Place(dir=one.dir.parent / f"{one.dir.name}-two", url=one.url)
+    remember(one, make_record("of-one"))
+    remember(two, make_record("of-two"))
+    assert one.url is not None
+    at = ("--dir", str(one.dir), "--url", one.url)
+    refused = here(one.dir, "history", "export", "all.jsonl", *at)
+    assert (refused.code, "1 of 2 runs" in refused.err, "of-two" in refused.err) == (3, True, True), refused.err
+    assert "--only-here" in refused.err
+    assert not (one.dir / "all.jsonl").exists()
+    done = here(one.dir, "history", "export", "all.jsonl", "--only-here", *at)
+    assert (done.code, "1 run left out" in done.err) == (0, True), done.err
+    assert [json.loads(line)["run_id"] for line in (one.dir / "all.jsonl").read_text().splitlines()] == ["of-one"]
+    assert here(one.dir, "history", "export", "all.csv", *at).code == 0
+    shown = here(one.dir, "history", "show", "of-two", *at)
+    assert (shown.code, "the machine that made the run" in shown.err) == (3, True), shown.err

@@ -19,6 +19,7 @@ from command_line import environment, gatekit, here
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history import index
 from gatekit.history.acts import make_act, record_act
+from gatekit.history.exporting import Chosen, Format, chosen_runs, export
 from gatekit.history.importing import import_records
 from gatekit.history.past import past_runs
 from gatekit.history.place import Place
@@ -179,6 +180,20 @@ def test_acts_are_about_the_runs_of_their_file(tmp_path: Path, make_record: Make
     other = {name: value for name, value in act.items() if name != "digest"} | {"reason": "other"}
     assert "act-id-taken" in _refused(tmp_path, make_record("a"), other | {"digest": digest(other)})
     assert "no records in this file" in _refused(tmp_path, act)
+
+
+def test_acts_come_in_the_order_of_the_file(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A clock that was wrong when an act was made changes no norm: what came last is the last, as where it is from."""
+    old, new = Place(dir=tmp_path / "old"), Place(dir=tmp_path / "new")
+    remember(old, make_record("a"))
+    late = datetime(2031, 1, 1, tzinfo=UTC)
+    record_act(old, make_act(ActKind.QUARANTINE, "a", reason="the clock was wrong", now=late))
+    record_act(old, make_act(ActKind.RELEASE, "a", reason="it was fine", now=NOW))
+    rows = chosen_runs(old, Chosen())
+    export(old, rows, tmp_path / "all.jsonl", Format.JSONL, force=False)
+    import_records(new, tmp_path / "all.jsonl", now=NOW)
+    assert [act.act_id for act in index.acts(new)] == [act.act_id for act in index.acts(old)]
+    assert index.quarantined(new) == index.quarantined(old) == frozenset()
 
 
 def test_the_last_decision_holds(tmp_path: Path, make_record: MakeRecord) -> None:

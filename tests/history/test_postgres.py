@@ -128,7 +128,7 @@ def test_missing_rights_are_named(postgres: PostgresServer, tmp_path: Path, make
 def test_missing_driver_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without psycopg the error names the command that installs it."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InfraError, match="psycopg") as caught:
+    with pytest.raises(ConfigError, match="psycopg") as caught:
         check_ready(Place(dir=tmp_path, url="postgresql://h/d"))
     assert caught.value.hint == "pip install 'gatekit[postgres]'"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from command_line import Ran, gatekit, here
-from gatekit.records.secrets import masked_text, masked_url
+from gatekit.records.secrets import masked_text, masked_url, without_passwords
 from gatekit.spec.composition import shown_override
 
 _SECRET = "hunter2"
@@ -126,3 +127,12 @@ def test_a_stored_spec_holds_no_password(tmp_path: Path) -> None:
     """The plan of a spec, which is what a record keeps, has the database's URL without its password."""
     done = here(tmp_path, "plan", "--json", "history.url='postgresql://ci:hunter2@db/gates'")
     assert json.loads(done.out)["history"]["url"] == "postgresql://ci:***@db/gates"
+
+
+@pytest.mark.parametrize("text", [":" * 30_000, "a" * 60_000, "a=" * 30_000, "://" * 20_000, "x:" * 20_000 + "@"])
+def test_masking_takes_time_in_proportion_to_the_text(text: str) -> None:
+    """No text that somebody types or sends can keep the masking busy."""
+    began = time.process_time()
+    masked_text(text)
+    without_passwords(text)
+    assert time.process_time() - began < 2

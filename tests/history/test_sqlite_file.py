@@ -13,6 +13,7 @@ import pytest
 from gatekit.errors import InfraError
 from gatekit.history import index
 from gatekit.history.place import Place
+from gatekit.history.tables import INDEX_VERSION
 from gatekit.records.run import RunRecord
 
 MakeRecord = Callable[..., RunRecord]
@@ -74,7 +75,7 @@ def test_file_is_private_and_has_a_rollback_journal(place: Place, make_record: M
     assert (place.dir / "index.sqlite").stat().st_mode & 0o7777 == 0o600
     with _open(place) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (INDEX_VERSION,)
         assert connection.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"gate", "big"),)
     assert _names(place) == {"index.sqlite"}
 
@@ -95,7 +96,7 @@ def test_newer_index_is_not_touched(
     """T05: an index of a newer gatekit is refused by every function, its bytes unchanged."""
     index.add(place, make_record())
     with _open(place) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute(f"PRAGMA user_version = {INDEX_VERSION + 1}")
         connection.execute(f"PRAGMA journal_mode = {journal}")
     before = _bytes(place)
     with pytest.raises(InfraError, match="made by a newer gatekit") as caught:

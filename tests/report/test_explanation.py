@@ -12,13 +12,14 @@ from gatekit.gate.derivation import derive
 from gatekit.records.answers import Observation, count
 from gatekit.records.past import Past
 from gatekit.records.run import Comparability, Dataset, RunRecord
-from gatekit.records.spec import Method, Spec
+from gatekit.records.spec import Method, Observed, Spec
 from gatekit.records.verdict import Outcome
 from gatekit.report.derivation import derivation_text
 from gatekit.report.summary import summarise
 from gatekit.report.terminal import explain
 from gatekit.spec.resolve import config_dirs, resolve
-from past_builders import detailed, flipped, statuses
+from lock_builders import locked
+from past_builders import detailed, flipped, statuses, totals
 
 N = 200
 
@@ -90,6 +91,21 @@ def test_a_count_rule_is_explained(spec: Spec) -> None:
     assert shown["rule"].startswith("moderated_t: FAIL below 17")
     assert "INCONCLUSIVE" in shown["rule"]
     assert "asked for at most 1 %" in shown["false alarms"]
+
+
+@pytest.mark.parametrize("method", [Method.MODERATED_T, Method.BETA_BINOMIAL_PREDICTIVE, Method.LOCKED])
+def test_no_binomial_distance_beside_another_rate(spec: Spec, method: Method) -> None:
+    """A rule whose rate is not binomial says no standard deviations of a binomial count: they would contradict it."""
+    past = HISTORY if method is not Method.LOCKED else locked(totals([178, 180, 182], N), N)
+    found = record(replace(spec, gate=replace(spec.gate, method=method)), flipped(N, range(20)), past)
+    assert found.verdict.rule is not None
+    assert found.verdict.rule.method == method.value
+    shown = lines(explain(found))["false alarms"]
+    assert " of runs at a healthy accuracy of " in shown
+    assert "standard deviations" not in shown
+    typed = replace(spec.gate, method=Method.EXACT_BINOMIAL, observed=Observed(correct=180, n=N))
+    binomial = record(replace(spec, gate=typed), flipped(N, range(20)), HISTORY)
+    assert "standard deviations" in lines(explain(binomial))["false alarms"]
 
 
 def test_a_run_that_stopped_early_says_so(spec: Spec) -> None:

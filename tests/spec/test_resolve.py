@@ -51,6 +51,7 @@ def test_every_shipped_option_composes(group: str) -> None:
         "static_floor": ("gate.floor=0.9",),
         "vllm": ("hw=b200",),
         "sglang": ("hw=b200",),
+        "llamacpp": ("engine.max_model_len=4096",),
     }
     for path in (conf_dir() / group).glob("*.yaml"):
         spec = spec_of(f"{group}={path.stem}", *needs.get(path.stem, ()))

@@ -12,10 +12,11 @@ from typing import Protocol
 from gatekit.cli.arguments import Intermixed, Parser
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.durable_files import is_folder
+from gatekit.history.place import DEFAULT_DIR as DEFAULT_DIR
+from gatekit.history.place import URL_VARIABLE as URL_VARIABLE
 from gatekit.history.place import Place, connected
 
-URL_VARIABLE = "GATEKIT_HISTORY_URL"
-DEFAULT_DIR = ".gatekit"
+_OVERRIDES = (("history.dir=", "--dir="), ("history.url=", "--url="))
 
 # Name, module of this package, and its line in the help.
 _COMMANDS = (
@@ -28,6 +29,7 @@ _COMMANDS = (
     ("verify", "verifying", "whether every bit is what was written"),
     ("export", "exporting", "the runs as one file for others"),
     ("import", "importing", "runs from elsewhere, all of a file or nothing"),
+    ("acts", "deciding", "what was decided: quarantines, releases, rebaselines"),
     ("rescore", "rescoring", "saved answers read again, no server asked"),
     ("quarantine", "quarantining", "a run does not count any more"),
     ("release", "releasing", "a quarantined run counts again"),
@@ -35,7 +37,7 @@ _COMMANDS = (
 
 
 _MAKES_ITS_FOLDER = ("import",)
-_NEEDS_ONLY_THE_INDEX = ("list", "plot", "verify")
+_NEEDS_ONLY_THE_INDEX = ("list", "plot", "verify", "acts")
 
 
 class Subcommand(Protocol):
@@ -50,6 +52,7 @@ class Subcommand(Protocol):
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) -> ExitCode:
     """Run one subcommand. Raises ConfigError on wrong input, InfraError where the history cannot be used."""
+    arguments = as_options(arguments)
     options, left = _parser(arguments).parse_known_args(arguments)
     if left:
         Parser(f"gatekit history {options.command}").error(f"unrecognized arguments: {' '.join(left)}")
@@ -70,7 +73,20 @@ def add_place(parser: argparse.ArgumentParser, *, default: object = DEFAULT_DIR)
 
 def chosen_place(options: argparse.Namespace, environ: Mapping[str, str]) -> Place:
     """The history that the options of `add_place` name."""
-    return Place(dir=options.dir, url=options.url or environ.get(URL_VARIABLE) or None)
+    url = options.url or environ.get(URL_VARIABLE) or None
+    return Place(dir=options.dir, url=url, variable=URL_VARIABLE if url and not options.url else None)
+
+
+def as_options(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the overrides of a run that name its history as the options that do.
+
+    >>> as_options(["list", "history.dir=month", "--limit", "3"])
+    ['list', '--dir=month', '--limit', '3']
+    """
+    return [
+        next((option + text.removeprefix(name) for name, option in _OVERRIDES if text.startswith(name)), text)
+        for text in arguments
+    ]
 
 
 def _refuse_missing(command: str, place: Place) -> None:

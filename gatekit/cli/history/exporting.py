@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spec", metavar="S", help="only runs of this spec")
     add("--model", metavar="M", help="only runs of this model")
     add("--key", metavar="K", help="only runs under this comparability key, or the beginning of it")
+    add("--only-here", action="store_true", help="leave out runs whose records are on other machines")
     add("--force", action="store_true", help="replace a file that exists")
     add("--json", action="store_true", help="say as one JSON document on stdout what was written")
 
@@ -49,7 +50,9 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
         raise ConfigError.one("stdout cannot hold the runs and the summary", reason="bad-arguments", hint=hint)
     is_whole = format_ is Format.JSONL
     chosen = Chosen(spec_name=options.spec, model=options.model, key=options.key)
-    rows = chosen_runs(place, chosen, with_superseded=is_whole)
+    rows: Sequence[RunRow] = chosen_runs(place, chosen, with_superseded=is_whole)
+    if options.only_here:
+        rows = _here(place, rows)
     if options.file == _STDOUT:
         _to_stdout(place, rows, format_)
     else:
@@ -62,6 +65,19 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
             also = f" and {number(acts, 'act')}" if acts else ""
             warn(f"{number(len(rows), 'run')}{also} written to {options.file}")
     return ExitCode.PASS
+
+
+def _here(place: Place, rows: Sequence[RunRow]) -> Sequence[RunRow]:
+    """The runs whose records are here; on stderr how many are not. Raises ConfigError when none is."""
+    from gatekit.history.exporting import only_here
+
+    kept = only_here(place, rows)
+    if not kept:
+        what = f"none of {number(len(rows), 'run')} has its record in {place.dir / 'runs'}"
+        raise ConfigError.one(what, reason="nothing-to-export", hint="export on the machine that made them")
+    if len(kept) < len(rows):
+        warn(f"{number(len(rows) - len(kept), 'run')} left out, whose records are on other machines")
+    return kept
 
 
 def _format(options: argparse.Namespace) -> Format:

@@ -30,9 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """Print the newest runs first."""
     from gatekit.history import index
-    from gatekit.history.acts import quarantined_runs
 
-    set_aside = quarantined_runs(index.acts(place))
+    set_aside = index.quarantined(place)
     rows = index.list_runs(place, limit=options.limit + 1, spec_name=options.spec, model=options.model)
     shown, has_older = rows[: options.limit], len(rows) > options.limit
     if options.json:

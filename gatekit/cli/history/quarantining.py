@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from gatekit.cli.history.wording import add_json
 from gatekit.cli.output import put
@@ -14,6 +15,12 @@ from gatekit.history.rebuild_hint import history_command
 from gatekit.records.act import ActKind
 from gatekit.records.canonical import to_plain
 from gatekit.report.escape import escape_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gatekit.cli.thresholds.resting import Resting
+    from gatekit.history.run_row import RunRow
 
 _LINE_CHARACTERS = 600
 
@@ -30,33 +37,52 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
     return decree(options, place, ActKind.QUARANTINE)
 
 
+def _refuse_as_it_is(place: Place, run_id: str, kind: ActKind) -> None:
+    from gatekit.history import index
+
+    decision = index.quarantine_of(place, run_id)
+    target = run_id if decision is None else decision.act.target
+    if target == run_id and (decision is not None) is not (kind is ActKind.QUARANTINE):
+        return
+    state = "is not quarantined" if decision is None else "is quarantined already"
+    if target != run_id:
+        state = f"is quarantined as a copy of the answers of run {target}"
+    other = "quarantine" if decision is None else "release"
+    hint = f"`{history_command(place, other, target, '--reason TEXT')}`"
+    raise ConfigError.one(f"run {run_id} {state}", reason="nothing-to-do", hint=hint)
+
+
+def _locks(place: Place, rows: Sequence[RunRow], kind: ActKind) -> list[Resting]:
+    """A released run may come into any lock of its series; a quarantined one leaves only those that it is in."""
+    from gatekit.cli.thresholds.resting import locks_on
+
+    is_back = kind is ActKind.RELEASE
+    found = [locks_on(row.comparability_key, run_id=row.run_id, is_back=is_back, place=place) for row in rows]
+    return list({one.path: one for locks in found for one in locks}.values())
+
+
 def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode:
     """Record that a run does not count, or counts again. Raises ConfigError when that is so already."""
-    from gatekit.cli.thresholds.resting import locks_on
     from gatekit.history import index
-    from gatekit.history.acts import make_act, quarantined_runs, record_act
+    from gatekit.history.acts import make_act, record_act
 
     row = index.find(place, options.run)
     run_id = row.run_id
     act = make_act(kind, run_id, reason=options.reason, now=datetime.now(UTC))
-    is_quarantined = run_id in quarantined_runs(index.acts(place))
-    if is_quarantined is (kind is ActKind.QUARANTINE):
-        state = "is quarantined already" if is_quarantined else "is not quarantined"
-        other = "release" if is_quarantined else "quarantine"
-        raise ConfigError.one(
-            f"run {run_id} {state}",
-            reason="nothing-to-do",
-            hint=f"`{history_command(place, other, run_id, '--reason TEXT')}`",
-        )
+    _refuse_as_it_is(place, run_id, kind)
     path = record_act(place, act)
-    # A released run may come into any lock of its series; a quarantined one leaves only those that it is in.
-    locks = locks_on(row.comparability_key, run_id=run_id if kind is ActKind.QUARANTINE else None)
+    copies = index.copies(place, run_id)
+    locks = _locks(place, [row, *copies], kind)
     if options.json:
         touched = [{"path": one.path, "command": one.command} for one in locks]
-        put(json.dumps({"act": to_plain(act), "path": str(path), "locks": touched}, indent=2))
+        copied = [one.run_id for one in copies]
+        put(json.dumps({"act": to_plain(act), "path": str(path), "copies": copied, "locks": touched}, indent=2))
         return ExitCode.PASS
     now = "does not count any more" if kind is ActKind.QUARANTINE else "counts again"
     put(f"run {run_id} {now}; act {act.act_id} kept in {path}")
+    if copies:
+        shown = ", ".join(one.run_id for one in copies)
+        put(escape_terminal(f"the same holds for what read its answers again: {shown}", _LINE_CHARACTERS))
     for resting in locks:
         put(escape_terminal(resting.line(), _LINE_CHARACTERS))
     return ExitCode.PASS

@@ -50,14 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """One line per run, and how many were scored anew; with --json the same as a document at the end."""
     from gatekit.history import index
-    from gatekit.history.acts import quarantined_runs
+    from gatekit.history.acts import refuse_password
     from gatekit.history.records_folder import read_stored
 
+    refuse_password(options.reason or "")
     if bool(options.runs) is options.all:
         hint = "see gatekit history rescore --help"
         raise ConfigError.one("name runs, or give --all", reason="bad-arguments", hint=hint)
     runs: list[_Done] = []
-    set_aside = quarantined_runs(index.acts(place))
+    set_aside = index.quarantined(place)
     for path in _paths(options, place):
         stored = read_stored(place.dir / path)
         runs.append(_one(options, place, stored, is_set_aside=stored.record.run_id in set_aside))

@@ -7,16 +7,17 @@ from pathlib import Path
 
 from gatekit import __version__
 from gatekit.gate.exchangeable import Exchangeable
-from gatekit.gate.lock_change import compare
+from gatekit.gate.lock_change import WITH_REASON, compare
 from gatekit.gate.locked import key_differences, predicted_by
 from gatekit.gate.matrix_prior import Pooled, Spread, prior_from, spread_of
+from gatekit.gate.prior import own_prior
 from gatekit.gate.reasons import too_short
 from gatekit.gate.recompute import derived_gate, lock_of_norm, norm_of
 from gatekit.gate.rung import Shortage
 from gatekit.gate.wording import short
 from gatekit.history.intact import check_records
 from gatekit.history.place import Place
-from gatekit.records.lock import Lock
+from gatekit.records.lock import Lock, Prior
 from gatekit.records.past import Past
 from gatekit.records.run import Comparability
 from gatekit.records.spec import Gate
@@ -25,6 +26,8 @@ from gatekit.spec.locks import LockFile, look, render
 from gatekit.stats.next_count import count_tail
 
 _NAMED_FIELDS = 3
+_UNWRITTEN = frozenset({State.CURRENT, State.RETIRED})
+_PRIOR_ALONE = "by its pooled prior alone, for which --check lets it stand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +85,38 @@ def spread(series: Series) -> Spread | None:
     return spread_of(series.history)
 
 
-def derive(series: Series, pooled: Pooled, *, as_of: str | None) -> Threshold:
+def derive(series: Series, pooled: Pooled, *, as_of: str | None, is_check: bool = False) -> Threshold:
     """The threshold of a series against the lock in its place.
 
+    The prior is the pooled one, which depends on what else was selected. A check therefore first derives the lock
+    under the prior that the lock in place names: one that is the same under it is current.
     Raises ConfigError for an impossible gate, InfraError where a record behind a lock to be written was changed.
     """
     there = look(series.path, series.spec, series.command)
+    prior = prior_from(series.gate, pooled)
+    named = _named_prior(series, there, prior)
+    if is_check and named is not None:
+        found = _derived(series, there, named, as_of=as_of)
+        if found.state is State.CURRENT:
+            return found
+    found = _derived(series, there, prior, as_of=as_of)
+    if found.state is State.STALE and named is not None and not is_check:
+        is_alone = _derived(series, there, named, as_of=as_of).state is State.CURRENT
+        found = replace(found, remark=_PRIOR_ALONE) if is_alone else found
+    if series.checked_in is not None and found.lock is not None and found.state not in _UNWRITTEN:
+        check_records(series.checked_in, found.lock.used)
+    return found
+
+
+def _named_prior(series: Series, there: LockFile, pooled: Prior) -> Prior | None:
+    """The prior that the lock in place of the same series names; None where it is the pooled one anyway."""
+    if series.is_retired or there.lock is None or there.flaw is not None or there.lock.key != series.key.key:
+        return None
+    named = there.lock.prior if there.lock.prior.series else own_prior(series.gate)
+    return None if named == pooled else named
+
+
+def _derived(series: Series, there: LockFile, prior: Prior, *, as_of: str | None) -> Threshold:
     lock = lock_of_norm(
         series.gate,
         series.hw,
@@ -95,7 +124,7 @@ def derive(series: Series, pooled: Pooled, *, as_of: str | None) -> Threshold:
         series.key,
         series.n,
         series.history,
-        prior_from(series.gate, pooled),
+        prior,
         as_of=as_of,
         version=__version__,
     )
@@ -108,18 +137,22 @@ def derive(series: Series, pooled: Pooled, *, as_of: str | None) -> Threshold:
         excluded=dict(series.history.excluded),
         changes=series.changes,
         command=series.command,
+        has_runs=bool(series.history.runs or series.history.excluded or series.changes),
     )
     if isinstance(lock, Shortage):
         shortage = too_short(replace(lock, excluded={}), derived_gate(series.gate)).text
         found = replace(found, shortage=shortage, excluded=dict(lock.excluded))
     else:
         found = _with_lock(found, lock)
-    if series.is_retired:
-        return found
-    found = _judged(found, there, series.key)
-    if series.checked_in is not None and found.lock is not None and found.state is not State.CURRENT:
-        check_records(series.checked_in, found.lock.used)
-    return found
+    return found if series.is_retired else _judged(found, there, series.key)
+
+
+def difference(old: Lock, key: Comparability) -> str:
+    """The fields in which the series of a lock differs from this key, with both values."""
+    differences = key_differences(old.fields, key)
+    said = [f"{one.field}: {short(one.locked)} -> {short(one.now)}" for one in differences[:_NAMED_FIELDS]]
+    more = len(differences) - len(said)
+    return ", ".join(said + ([f"{more} more"] if more else []))
 
 
 def carried(old: Lock | None, new: Lock) -> Lock:
@@ -151,6 +184,8 @@ def _judged(found: Threshold, there: LockFile, key: Comparability) -> Threshold:
     if state is State.CURRENT:
         return replace(found, lock=lock)
     old_text = "" if there.lock is None else render(there.lock)
+    if compare(there.lock, lock).needs_reason:
+        found = replace(found, is_loosened=True, command=f"{found.command} {WITH_REASON}")
     return replace(found, lock=lock, old_text=old_text, new_text=render(lock))
 
 
@@ -160,14 +195,7 @@ def _state(found: Threshold, there: LockFile, key: Comparability) -> tuple[State
     if there.lock is None:
         return (State.SHORT, "") if found.lock is None else (State.MISSING, "")
     if there.lock.key != found.key:
-        return State.OTHER_KEY, _difference(there.lock, key)
+        return State.OTHER_KEY, difference(there.lock, key)
     if found.lock is None:
         return State.SHORT_WITH_LOCK, ""
     return (State.CURRENT if is_same(there.lock, found.lock) else State.STALE), ""
-
-
-def _difference(old: Lock, key: Comparability) -> str:
-    differences = key_differences(old.fields, key)
-    said = [f"{one.field}: {short(one.locked)} -> {short(one.now)}" for one in differences[:_NAMED_FIELDS]]
-    more = len(differences) - len(said)
-    return ", ".join(said + ([f"{more} more"] if more else []))

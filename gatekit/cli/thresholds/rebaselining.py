@@ -46,7 +46,8 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     _refuse_again(place, key, last[-1].digest, last[-1].run_id)
     act = make_act(ActKind.REBASELINE, key, reason=options.reason, now=datetime.now(UTC), after=last[-1].digest)
     path = record_act(place, act)
-    locks = locks_on(key, folder=folder, command=repeated(options, "--write") if options.overrides else "")
+    command = repeated(options, "--write") if options.overrides else ""
+    locks = locks_on(key, folder=folder, command=command, place=place)
     if options.json:
         touched = [{"path": lock.path, "command": lock.command} for lock in locks]
         document = {"act": to_plain(act), "path": str(path), "locks": touched, "after_run": last[-1].run_id}

@@ -29,6 +29,7 @@ from gatekit.history.past import past_runs
 from gatekit.report.thresholds import (
     State,
     Threshold,
+    blank_line,
     check_line,
     outcome,
     summary_line,
@@ -48,8 +49,9 @@ lock: it is said how many runs are missing, and what sets the others apart.
   python -m gatekit thresholds recompute --check            for CI: are the committed locks those of the history?
   python -m gatekit thresholds recompute --as-of 2026-09-01 what would have been known then
 
-A lock rests on the matrix that it was selected with (its series pool what they know of the spread): check with the
-words it was written with.
+Series that are selected together pool what they know of the spread. --check judges a lock under the spread that it
+names itself, so that it stands however it is selected. A lock is never replaced by a looser one, nor by one of another
+series that is looser or rests on fewer builds, without --allow-looser --reason TEXT.
 
 exit codes: 0 all well, 2 wrong input, a looser lock without a reason, or (--check) a lock that is stale, missing or
 that of another series, 3 the history cannot be read, 4 too little history
@@ -70,7 +72,7 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     if options.write:
         found = _all_written(found, options)
     if options.check and not options.overrides:
-        found = and_unselected(found)
+        found = and_unselected(found, options)
     return _told(found, options)
 
 
@@ -122,26 +124,35 @@ def _all_stored(options: Namespace, environ: Mapping[str, str]) -> Iterator[Thre
     place = Place(dir=Path(options.dir or DEFAULT_DIR), url=options.url or environ.get(URL_VARIABLE) or None)
     if options.dir is not None:
         refuse_missing(place)
-    request = Request(place=place, as_of=options.as_of, command=_command(options), is_writing=options.write)
+    request = Request(
+        place=place,
+        as_of=options.as_of,
+        command=_command(options),
+        is_writing=options.write,
+        is_check=options.check,
+    )
     return stored_thresholds(request, is_pooled=not options.no_pool)
 
 
 def _selected(options: Namespace, environ: Mapping[str, str]) -> Iterator[Threshold | Failure]:
     wanted, failures = every(options, environ)
     yield from failures
-    many: list[Series] = []
+    many: list[tuple[Wanted, Series]] = []
     for one in wanted:
         try:
-            many.append(_series(one, options))
+            many.append((one, _series(one, options)))
         except GatekitError as error:
             yield Failure.of(error)
-    spreads = [] if options.no_pool else [spread(series) for series in many]
+    spreads = [] if options.no_pool else [spread(series) for _, series in many]
     pooled: Pooled = pool([one for one in spreads if one is not None])
-    for series in many:
+    for one, series in many:
         try:
-            yield derive(series, pooled, as_of=options.as_of)
+            found = derive(series, pooled, as_of=options.as_of, is_check=options.check)
         except GatekitError as error:
             yield Failure.of(error)
+            continue
+        if one.is_own or not found.is_blank:
+            yield found
 
 
 def _series(one: Wanted, options: Namespace) -> Series:
@@ -173,19 +184,25 @@ def _told(found: Iterable[Threshold | Failure], options: Namespace) -> ExitCode:
     outcomes: Counter[str] = Counter()
     problems: dict[str, None] = {}
     kept: list[Threshold] = []
+    blank: list[str] = []
     for one in found:
         if isinstance(one, Failure):
             codes.append(one.code)
             problems |= dict.fromkeys(one.lines)
             continue
         codes.append(_code(one, options))
+        if one.is_blank and not options.overrides and options.format != "json":
+            blank.append(one.spec)
+            continue
         outcomes[outcome(one)] += 1
         if options.format == "text":
             put(check_line(one) if options.check else threshold_text(one))
         else:
             kept.append(one)
     code = fold(codes)
-    _put_whole(kept, list(problems), code, options)
+    _put_whole(kept, list(problems), blank, code, options)
+    if options.format == "text" and blank:
+        put(blank_line(blank))
     if options.format == "text" and outcomes:
         put(summary_line(outcomes))
     for line in problems:
@@ -193,9 +210,11 @@ def _told(found: Iterable[Threshold | Failure], options: Namespace) -> ExitCode:
     return code
 
 
-def _put_whole(kept: Sequence[Threshold], problems: Sequence[str], code: ExitCode, options: Namespace) -> None:
+def _put_whole(
+    kept: Sequence[Threshold], problems: Sequence[str], blank: Sequence[str], code: ExitCode, options: Namespace
+) -> None:
     if options.format == "markdown":
-        put(thresholds_markdown(kept, problems))
+        put(thresholds_markdown(kept, problems, blank))
     elif options.format == "json":
         thresholds = [thresholds_plain(one) for one in kept]
         document = {"exit_code": int(code), "thresholds": thresholds, "problems": list(problems)}

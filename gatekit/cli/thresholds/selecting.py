@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,10 @@ from gatekit.history.place import Place, place_of
 from gatekit.records.run import Comparability
 from gatekit.records.secrets import masked_url
 from gatekit.records.spec import Spec
+from gatekit.resources import conf_dir
 from gatekit.run.asked import comparability_of
+from gatekit.spec.folders import naming
+from gatekit.spec.library import Library
 from gatekit.spec.locks import command_typed
 from gatekit.spec.resolve import config_dirs
 from gatekit.spec.selection import Selected, every_model, on_some_machine
@@ -36,11 +39,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A spec, its history, and the comparability key of its runs."""
+    """A spec, its history, and the comparability key of its runs.
+
+    Not `is_own`: it was selected with every other, and comes with gatekit, beside models of the team's own.
+    """
 
     spec: Spec
     place: Place
     key: Comparability
+    is_own: bool = True
 
 
 def add_selection(parser: ArgumentParser, *, what: str) -> None:
@@ -69,9 +76,10 @@ def every(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Wanted],
     announce(dirs, [each.overrides for each in selected])
     failures = [Failure.of(ConfigError(problems))] if problems else []
     wanted: list[Wanted] = []
+    theirs = _of_the_team(selected, Library(dirs))
     for each in selected:
         try:
-            wanted.append(_wanted(each, options, environ))
+            wanted.append(replace(_wanted(each, options, environ), is_own=not theirs or each in theirs))
         except GatekitError as error:
             failures.append(Failure.of(error))
     if not wanted and not failures:
@@ -79,11 +87,24 @@ def every(options: Namespace, environ: Mapping[str, str]) -> tuple[list[Wanted],
     return wanted, failures
 
 
+def _of_the_team(selected: Sequence[Selected], library: Library) -> list[Selected]:
+    """Those whose model stands in a folder of the team's own; none where there is no such folder."""
+    shipped = conf_dir().resolve()
+    models = [next(word for word in each.overrides if word.startswith("model=")) for each in selected]
+    files = [library.files("model", word.removeprefix("model=")) for word in models]
+    return [each for each, found in zip(selected, files, strict=True) if not found[0].is_relative_to(shipped)]
+
+
 def repeated(options: Namespace, *more: str) -> str:
     """The `recompute` command with the same selection as these options, and more; without secrets."""
-    words = ["--dir", str(options.dir)] if options.dir is not None else []
-    words += ["--url", masked_url(options.url)] if options.url is not None else []
-    return command_typed(options.overrides, options.config_dir, [*words, *more])
+    return command_typed(options.overrides, (), [*folders_of(options), *more])
+
+
+def folders_of(options: Namespace) -> list[str]:
+    """The words that name the folders, and the database, with which the command was called; without a password."""
+    words = naming(options.config_dir)
+    words += ["--dir", str(options.dir)] if options.dir is not None else []
+    return words + (["--url", masked_url(options.url)] if options.url is not None else [])
 
 
 def _wanted(selected: Selected, options: Namespace, environ: Mapping[str, str]) -> Wanted:

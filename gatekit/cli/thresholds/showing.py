@@ -13,6 +13,7 @@ from gatekit.cli.output import put
 from gatekit.cli.thresholds.selecting import Wanted, add_selection, one, repeated
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.gate.decide import decide
+from gatekit.gate.lock_change import IF_LOOSER, WITH_REASON
 from gatekit.gate.locked import LockFault, usable_lock
 from gatekit.gate.reasons import unlocked
 from gatekit.history.run_row import SeriesRow
@@ -145,7 +146,8 @@ def _lines(
     else:
         accept = "" if lock.k_accept is None else f", PASS from {max(lock.k_reject, lock.k_accept)}"
         yield "lock", f"{lock_path(wanted.spec)}: FAIL below {lock.k_reject} of {lock.n}{accept} ({lock.method})"
-        yield "holds", holds if holds.startswith("yes") else f"no: {holds}: {command}"
+        again = f"{command} {WITH_REASON}" if lock.key != wanted.key.key else f"{command}{IF_LOOSER}"
+        yield "holds", holds if holds.startswith("yes") else f"no: {holds}: {again}"
     if row is None:
         yield "last run", "none of this series"
     else:

@@ -44,6 +44,7 @@ class Request:
     as_of: str | None
     command: str
     is_writing: bool
+    is_check: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,8 @@ class Glance:
 
     spec: str
     key: str
-    newest: str
+    newest: int
+    """Where its newest run stands in the order of arrival."""
     spread: Spread | None
 
 
@@ -111,7 +113,7 @@ def _retired(glances: Sequence[Glance], request: Request) -> frozenset[tuple[str
         what = f"no series in {request.place.shown}"
         raise ConfigError.one(what, reason="empty-selection", hint="run a gate first, or name another --dir or --url")
     newest: dict[str, Glance] = {}
-    for seen in sorted(glances, key=lambda seen: (seen.newest, seen.key)):
+    for seen in sorted(glances, key=lambda seen: seen.newest):
         newest[seen.spec] = seen
     return frozenset((seen.spec, seen.key) for seen in glances if newest[seen.spec].key != seen.key)
 
@@ -175,15 +177,15 @@ def _read(request: Request, shard: Shard) -> Read | End:
             except GatekitError as error:
                 kept.append(Failure.of(error))
                 continue
-            glances.append(_glance(series, stored.newest.finished_at))
+            glances.append(_glance(series, stored.newest.position))
             kept.append(replace(series, history=replace(series.history, later=())))
     except GatekitError as error:
         return End(failure=Failure.of(error))
     return Read(glances=tuple(glances), kept=zlib.compress(pickle.dumps(kept), level=1))
 
 
-def _glance(series: Series, finished_at: str) -> Glance:
-    return Glance(spec=series.spec, key=series.key.key, newest=finished_at, spread=spread(series))
+def _glance(series: Series, position: int) -> Glance:
+    return Glance(spec=series.spec, key=series.key.key, newest=position, spread=spread(series))
 
 
 def _derived(
@@ -200,7 +202,8 @@ def _threshold(
 ) -> Threshold | Failure:
     is_retired = (series.spec, series.key.key) in retired
     try:
-        return derive(replace(series, is_retired=is_retired), pooled, as_of=request.as_of)
+        retired_or_not = replace(series, is_retired=is_retired)
+        return derive(retired_or_not, pooled, as_of=request.as_of, is_check=request.is_check)
     except GatekitError as error:
         return Failure.of(error)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gatekit.cli.thresholds.deriving import carried, is_same
-from gatekit.gate.lock_change import compare
+from gatekit.cli.thresholds.deriving import carried, difference, is_same
+from gatekit.gate.lock_change import WITH_REASON, compare, loosened
+from gatekit.records.lock import Lock
+from gatekit.records.run import Comparability
 from gatekit.report.thresholds import State, Threshold
 from gatekit.spec.locks import NEWER, look, one_writer, render, write_lock
 
@@ -27,9 +29,10 @@ def written(found: Threshold, *, looser_because: str | None) -> Threshold:
         if there.flaw is not None and there.flaw.reason == NEWER:
             return replace(found, refusal="a newer gatekit made the lock, which stays as it is")
         lock = carried(there.lock, found.lock)
-        if there.lock is not None and compare(there.lock, lock).is_looser:
+        if there.lock is not None and compare(there.lock, lock).needs_reason:
             if looser_because is None:
-                return replace(found, refusal=_looser(found, there.lock.k_reject, there.lock.k_accept))
+                command = found.command if found.is_loosened else f"{found.command} {WITH_REASON}"
+                return replace(found, refusal=_refusal(there.lock, lock), command=command, is_loosened=True)
             lock = replace(lock, looser_because=looser_because)
         if there.flaw is None and there.lock is not None and is_same(there.lock, lock):
             return replace(found, state=State.CURRENT)  # another process wrote it meanwhile
@@ -38,10 +41,11 @@ def written(found: Threshold, *, looser_because: str | None) -> Threshold:
     return replace(found, lock=lock, new_text=text, is_written=True)
 
 
-def _looser(found: Threshold, k_reject: int, k_accept: int | None) -> str:
-    assert found.lock is not None
-    new = found.lock
-    then, now = f"FAIL below {k_reject}", f"FAIL below {new.k_reject}"
-    if k_reject <= new.k_reject:
-        then, now = f"PASS from {max(k_reject, k_accept or 0)}", f"PASS from {max(new.k_reject, new.k_accept or 0)}"
-    return f"not written: it would be looser, {now} instead of {then} (--allow-looser --reason TEXT allows it)"
+def _refusal(old: Lock, new: Lock) -> str:
+    what = loosened(old, new)
+    if (old.key, old.n) == (new.key, new.n):
+        return f"not written: it would be looser, {what} (--allow-looser --reason TEXT allows it)"
+    fields = difference(old, Comparability(key=new.key, fields=new.fields))
+    series = f"the lock in place is that of another series ({fields}), and this one would be looser: {what}"
+    ways = "--allow-looser --reason TEXT replaces it, gate.locks=FOLDER keeps a second lock for a variant"
+    return f"not written: {series} ({ways})"

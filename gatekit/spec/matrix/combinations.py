@@ -53,6 +53,10 @@ class Combination:
         """Whether a selector, rather than a name alone, brought it."""
         return any(option.selected for option in self.options)
 
+    def sets(self, where: str) -> bool:
+        """Whether a problem's place is one of the values that the row sets."""
+        return where in {f"override {shown_override(one.override)}" for one in self.entry.settings}
+
     def place(self, where: str) -> str:
         """The place in the matrix of an override that a problem is located at; `where` for any other place."""
         places = {f"override {option.group}={option.name}": option.where for option in self.options}

@@ -10,7 +10,9 @@ from functools import partial
 from typing import Any
 
 from gatekit.errors import ConfigError, Problem
-from gatekit.spec import schema
+from gatekit.records.secrets import masked_url
+from gatekit.service_keys import without_keys
+from gatekit.spec import schema, texts
 from gatekit.spec.matrix.values import override
 from gatekit.spec.reader import Document, KeyPath, Mark, display
 
@@ -49,13 +51,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row, an exclusion or an inclusion; one that is not `whole` sets less than it says."""
+    """A row, an exclusion or an inclusion; one that is not `whole` sets less than it says.
+
+    Of a `doubtful` one nobody knows all that it asks for: only the values that it sets can be looked at.
+    """
 
     where: str
     whole: bool
     choices: tuple[Choice, ...]
     settings: tuple[Setting, ...]
     because: str
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +83,12 @@ class MatrixFile:
 def matrix_file(document: Document) -> MatrixFile:
     """The entries of a matrix file; those that are wrong by themselves are left out, with their problems."""
     faults = schema.faults_by("matrix", document.data)
-    broken = {fault.path[:depth] for fault in faults for depth in (1, 2)}
+    spoiling = [fault for fault in faults if not _is_harmless(fault)]
+    broken = {fault.path[:depth] for fault in spoiling for depth in (1, 2)}
     problems = [fault.located(partial(_locate, document)) for fault in _said_better(faults)]
-    reading = _Reading(document=document, problems=problems)
+    problems += _secrets(document)
+    doubtful = {fault.path[:2] for fault in faults} - broken
+    reading = _Reading(document=document, problems=problems, doubtful=doubtful)
     entries = {name: tuple(reading.entries(name, broken)) for name in _LISTS}
     description = document.data.get("description")
     return MatrixFile(
@@ -87,6 +96,24 @@ def matrix_file(document: Document) -> MatrixFile:
         **entries,
         problems=tuple(problems),
     )
+
+
+def _is_harmless(fault: schema.Fault) -> bool:
+    """Whether what is wrong with a row leaves the values that it sets to be looked at."""
+    in_a_row = len(fault.path) == 3 and fault.path[0] in ("rows", "include")
+    return in_a_row and (fault.at_key or fault.path[2] == "because")
+
+
+def _secrets(document: Document) -> Iterator[Problem]:
+    """Keys of services, but for those among the values that an entry sets, which are told there."""
+    for path, is_key in texts.secret_places(document.data):
+        if path[2:3] != ("set",) or len(path) < 4:
+            yield _secret(_locate(document, path, key=is_key), schema.dotted(path), "looks like a secret")
+
+
+def _secret(where: str, name: str, what: str) -> Problem:
+    hint = "name an environment variable instead (history.url_env, engine.api_key_env), and change this secret"
+    return Problem(where=where, what=f"{name}: {what}", reason=texts.SECRET, hint=hint)
 
 
 def _said_better(faults: Sequence[schema.Fault]) -> Iterator[schema.Fault]:
@@ -115,6 +142,7 @@ def _locate(document: Document, path: KeyPath, *, key: bool = False) -> str:
 class _Reading:
     document: Document
     problems: list[Problem]
+    doubtful: set[KeyPath]
 
     def entries(self, name: str, broken: set[KeyPath]) -> Iterator[Entry]:
         listed = self.document.data.get(name)
@@ -124,7 +152,8 @@ class _Reading:
                 found = len(self.problems)
                 settings = tuple(self._settings(content.get("set"), path))
                 if path not in broken:
-                    yield self._entry(content, path, settings, whole=len(self.problems) == found)
+                    whole = len(self.problems) == found and path not in self.doubtful
+                    yield self._entry(content, path, settings, whole=whole)
 
     def _entry(self, content: Mapping[str, Any], path: KeyPath, settings: tuple[Setting, ...], *, whole: bool) -> Entry:
         return Entry(
@@ -132,7 +161,8 @@ class _Reading:
             whole=whole,
             choices=tuple(self._choice(group, content[group], path) for group in GROUPS if group in content),
             settings=settings,
-            because=content.get("because", ""),
+            because=str(content.get("because", "")),
+            doubtful=path in self.doubtful,
         )
 
     def _choice(self, group: str, value: Any, path: KeyPath) -> Choice:
@@ -155,6 +185,7 @@ class _Reading:
             where = self._where(place)
             try:
                 self._check_key(key, place)
+                self._check_secret(key, value, where)
                 yield Setting(override=override(key, value, where=where), where=where)
             except ConfigError as error:
                 self.problems.extend(error.problems)
@@ -165,14 +196,26 @@ class _Reading:
             return
         where = _locate(self.document, path, key=True)
         hint = "keys look like task.n"
-        near = difflib.get_close_matches(section, schema.SECTIONS, n=1, cutoff=0.6)
+        parts = key.split(".")
+        index = next((depth for depth, part in enumerate(parts) if depth and part.isdecimal()), None)
+        suggests = len(self.problems) < schema.MOST_SUGGESTIONS
+        near = difflib.get_close_matches(section, schema.SECTIONS, n=1, cutoff=0.6) if suggests else []
         if key in GROUPS:
             hint = f"{key} is a key of the row itself"
+        elif index is not None and section in schema.SECTIONS:
+            hint = f"items of a list cannot be set one by one: set the whole list, {'.'.join(parts[:index])}: [...]"
         elif near:
             hint = f"did you mean {near[0] + dot + rest!r}?"
         raise ConfigError.one(
-            f"set: unknown key {key[:_KEY_CHARACTERS]!r}", where=where, reason="unknown-key", hint=hint
+            f"set: unknown key {without_keys(key)[:_KEY_CHARACTERS]!r}", where=where, reason="unknown-key", hint=hint
         )
+
+    def _check_secret(self, key: str, value: Any, where: str) -> None:
+        is_url = key == "history.url" and isinstance(value, str)
+        if is_url and masked_url(value) != value:
+            raise ConfigError([_secret(where, f"set: {key}", "holds a password")])
+        if any(True for _ in texts.secret_places({key: value})):
+            raise ConfigError([_secret(where, f"set: {key}", "looks like a secret")])
 
     def _where(self, path: KeyPath) -> str:
         return _locate(self.document, path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.canonical import canonical_json, to_plain
 from gatekit.records.secrets import masked_text
 from gatekit.records.spec import Spec
+from gatekit.spec import schema
 from gatekit.spec.checked import checked
 from gatekit.spec.composition import Composition
 from gatekit.spec.library import Library
@@ -17,7 +18,7 @@ from gatekit.spec.matrix.combinations import Combination, Row, rows
 from gatekit.spec.matrix.file import Entry, MatrixFile, matrix_file
 from gatekit.spec.matrix.names import unique_names
 from gatekit.spec.matrix.problems import Complaints, in_order, is_of_the_machine
-from gatekit.spec.matrix.selection import Catalogue
+from gatekit.spec.matrix.selection import Catalogue, Facts
 
 GROUP = "matrix"
 MOST_SPECS = 1000
@@ -63,7 +64,13 @@ def matrices(library: Library) -> tuple[str, ...]:
     return library.options(GROUP)
 
 
-def plan(name: str, library: Library) -> Plan:
+def plans(names: Iterable[str], library: Library) -> list[Plan]:
+    """What each of the matrices comes to, as `plan` says; what their selectors look at is read once for all."""
+    facts = Facts(library=library)
+    return [plan(name, library, facts=facts) for name in names]
+
+
+def plan(name: str, library: Library, *, facts: Facts | None = None) -> Plan:
     """What the matrix comes to. Raises ConfigError only where no folder has such a matrix."""
     if name not in matrices(library):
         raise _no_such(name, matrices(library))
@@ -74,7 +81,7 @@ def plan(name: str, library: Library) -> Plan:
     if document is None:  # a folder of that name
         raise _no_such(name, [other for other in matrices(library) if other != name])
     file = matrix_file(document)
-    planning = _Planning(library=library, file=file, catalogue=Catalogue(library=library))
+    planning = _Planning(library=library, file=file, catalogue=Catalogue(facts=facts or Facts(library=library)))
     planning.work()
     return Plan(
         name=name,
@@ -151,10 +158,21 @@ class _Planning:
     def _row(self, row: Row, exclusions: Sequence[_Exclusion]) -> None:
         before, complained = len(self.planned), not row.entry.whole
         for combination in row.combinations():
-            complained |= not self._judge(combination, exclusions)
+            if row.entry.doubtful:
+                self._look_at_values(combination)
+            else:
+                complained |= not self._judge(combination, exclusions)
         if len(self.planned) == before and not complained:
             what = f"nothing is left of this row: {self.left_out[-1].what}"
             self._problem(row.entry, what, "row-is-empty", "remove the row, or what excludes it")
+
+    def _look_at_values(self, combination: Combination) -> None:
+        """Only what is wrong with the shape of the values that the row sets: what else it asks for is not known."""
+        try:
+            found = schema.problems(self.library.compose(combination.overrides))
+        except ConfigError as error:
+            found = list(error.problems)
+        self.complaints.add(combination, (problem for problem in found if combination.sets(problem.where)))
 
     def _judge(self, combination: Combination, exclusions: Sequence[_Exclusion]) -> bool:
         """Whether the combination is in order: planned, or left out for a reason that may be."""

@@ -26,12 +26,35 @@ class Option:
 
 
 @dataclass(slots=True, kw_only=True)
-class Catalogue:
-    """What the config files say about the options of the groups that can be selected from, each read once."""
+class Facts:
+    """What the config files say about the options of the groups that can be selected from, each composed once."""
 
     library: Library
+    _known: dict[str, tuple[dict[str, Mapping[str, Any]], tuple[Problem, ...]]] = field(default_factory=dict)
+
+    def of(self, group: str) -> tuple[Mapping[str, Mapping[str, Any]], tuple[Problem, ...]]:
+        """What every option of the group says about itself, and what is wrong with those that cannot say it."""
+        if group not in self._known:
+            facts: dict[str, Mapping[str, Any]] = {}
+            problems: list[Problem] = []
+            for name in self.library.options(group):
+                try:
+                    composition = self.library.compose([f"{group}={name}"])
+                    problems += schema.problems(composition)
+                    facts[name] = composition.data[group]
+                except ConfigError as error:
+                    problems += error.problems
+            self._known[group] = facts, tuple(problems)
+        return self._known[group]
+
+
+@dataclass(slots=True, kw_only=True)
+class Catalogue:
+    """The options that the choices of one matrix mean, and what is wrong with those choices."""
+
+    facts: Facts
     problems: list[Problem] = field(default_factory=list)
-    _facts: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
 
     def options(self, choice: Choice) -> tuple[Option, ...]:
         """The options that the choice means, in its order; what is wrong with it goes to `problems`."""
@@ -50,27 +73,22 @@ class Catalogue:
         return tuple(Option(group=choice.group, name=name, where=choice.where, selected=True) for name in taken)
 
     def _exists(self, group: str, named: Named) -> bool:
-        known = self.library.options(group)
+        known = self.facts.library.options(group)
         if named.name in known:
             return True
-        hint = _nearest(named.name, known) or f"there are {_listed(known)}"
+        suggests = len(self.problems) < schema.MOST_SUGGESTIONS
+        hint = (_nearest(named.name, known) if suggests else "") or f"there are {_listed(known)}"
         what = f"{group}={named.name}: no such {group}"
         self.problems.append(Problem(where=named.where, what=what, reason="unknown-option", hint=hint))
         return False
 
     def _of(self, group: str) -> Mapping[str, Mapping[str, Any]]:
         """What every option of the group says about itself. A file that is broken cannot be told to match or not."""
-        if group not in self._facts:
-            self._facts[group] = {}
-            for name in self.library.options(group):
-                try:
-                    composition = self.library.compose([f"{group}={name}"])
-                    found = schema.problems(composition)
-                    self._facts[group][name] = composition.data[group]
-                except ConfigError as error:
-                    found = list(error.problems)
-                self.problems.extend(found)
-        return self._facts[group]
+        facts, problems = self.facts.of(group)
+        if group not in self._used:
+            self._used.add(group)
+            self.problems.extend(problems)
+        return facts
 
     def _check_exceptions(self, choice: Choice, matching: Sequence[str], excepted: set[str]) -> None:
         for named in choice.excepted:
