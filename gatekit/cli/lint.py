@@ -54,6 +54,7 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
 
     options = _parse(arguments)
     library = Library(config_dirs(options.config_dir, environ))
+    library.groups()  # what is wrong with the root of all specs is told once
     history = _history(options, environ)
     announce_all(library)
     typed = tuple(naming(options.config_dir))

@@ -40,6 +40,7 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     options = _parse(arguments)
     words = [*options.matrix, *filter(is_word, options.words)]
     library = Library(config_dirs(options.config_dir, environ))
+    library.groups()  # what is wrong with the root of all specs is told once
     if options.list:
         return _list(library, options)
     if not words:

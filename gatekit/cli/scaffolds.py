@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,12 @@ from gatekit.spec.scaffold import matrix_text, model_text, option_text
 
 _NONE = "none"
 _FORMATS = (_NONE, "fp8", "int8", "int4", "nvfp4", "mxfp4")
-# What an option of that kind lacks until somebody uses it.
-_TO_BE_COMPLETE = {"attach": "engine.base_url=http://127.0.0.1:8000", "replay": "engine.answers=answers.jsonl"}
+# What an engine of that kind, or with that flag, lacks until somebody uses it.
+_TO_BE_COMPLETE = {
+    "attach": "engine.base_url=http://127.0.0.1:8000",
+    "replay": "engine.answers=answers.jsonl",
+    "context_of_all_slots": "engine.max_model_len=4096",
+}
 
 
 def scaffold(options: Namespace, library: Library, path: Path, *, may_ask: bool) -> str:
@@ -83,6 +87,10 @@ def _hw(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[
     values |= {} if in_name is None else {"count": in_name}
     values |= {} if options.like is None else _alone(library, "hw", options.like)
     values |= _given(options, "vendor", "architecture", "gpu", "count", "memory_gib")
+    if (values["vendor"] == "none") != (values["count"] == 0):
+        what = f"vendor {values['vendor']} with count {values['count']}"
+        hint = "a machine with GPUs has a vendor and counts them; one without has --vendor none and --count 0"
+        raise ConfigError.one(what, reason="bad-arguments", hint=hint)
     return option_text("hw", options.option, values), [f"hw={options.option}"]
 
 
@@ -91,8 +99,9 @@ def _engine(options: Namespace, library: Library, may_ask: bool) -> tuple[str, l
     if like is None:
         like = choose("like which engine?", library.options("engine"), "vllm") if may_ask else "vllm"
     values = _alone(library, "engine", like)
-    needs = _TO_BE_COMPLETE.get(str(values.get("kind")))
-    return option_text("engine", options.option, values), [f"engine={options.option}", *([needs] if needs else [])]
+    said = {str(values.get("kind")), *(values.get("flags") or ())}
+    needs = [override for lacking, override in _TO_BE_COMPLETE.items() if lacking in said]
+    return option_text("engine", options.option, values), [f"engine={options.option}", *needs]
 
 
 def _protocol(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
@@ -106,11 +115,32 @@ def _protocol(options: Namespace, library: Library, may_ask: bool) -> tuple[str,
 def _matrix(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
     if may_ask and options.model is None:
         options.model = [choose("model of the first row:", library.options("model"), "simulated")]
-    if may_ask and options.hw is None:
-        options.hw = [choose("on:", library.options("hw"), "cpu")]
-    row = {"model": _one_or_all(options.model or ["simulated"]), "hw": _one_or_all(options.hw or ["cpu"])}
+    models = options.model or ["simulated"]
+    if options.hw is None:
+        fitting = _machine(models, library)
+        options.hw = [choose("on:", library.options("hw"), fitting) if may_ask else fitting]
+    row = {"model": _one_or_all(models), "hw": _one_or_all(options.hw)}
     description = options.description or f"The gates of {options.option}."
     return matrix_text(options.option, description=description, rows=[row]), []
+
+
+def _machine(models: Sequence[str], library: Library) -> str:
+    """The machine that the first model chooses, or else the first that all of the models fit."""
+    for model in models:
+        _document(library, "model", model)
+    compositions = [library.compose([f"model={model}"]) for model in models]
+    machine = compositions[0].choices["hw"]
+    needs_gpus = any("tensor_parallel_size" in (one.data["engine"].get("flags") or {}) for one in compositions)
+    if compositions[0].chooses("hw") or not needs_gpus:
+        return machine
+    for other in sorted(library.options("hw"), key=lambda name: (count_in(name) or 1, name)):
+        try:
+            specs = [library.resolve([f"model={model}", f"hw={other}"]) for model in models]
+        except ConfigError:
+            continue
+        if all(spec.hw.count > 0 for spec in specs):
+            return other
+    return machine
 
 
 _MAKERS: Mapping[str, Callable[[Namespace, Library, bool], tuple[str, list[str]]]] = {

@@ -18,6 +18,7 @@ from gatekit.report.fact_lines import fact_lines
 _WIDTH = 120
 _LABEL_WIDTH = 14
 _TEXT_CHARACTERS = 600
+_CHECK_CHARACTERS = 1200  # a command at the end of the line is of no use when it is cut off
 _CELL_CHARACTERS = 80
 _COMMENT_CHARACTERS = 60_000  # GitHub takes 65,536
 
@@ -100,7 +101,7 @@ def threshold_text(found: Threshold) -> str:
 def check_line(found: Threshold) -> str:
     """One line: the spec, what is to be said of its lock, and the command that mends it."""
     mend = "" if found.state in _IN_ORDER else f"; {_next(found)}"
-    return escape_terminal(f"{outcome(found)}: {found.spec}: {headline(found)}{mend}", _TEXT_CHARACTERS)
+    return escape_terminal(f"{outcome(found)}: {found.spec}: {headline(found)}{mend}", _CHECK_CHARACTERS)
 
 
 _IN_ORDER = (State.CURRENT, State.SHORT, State.RETIRED)

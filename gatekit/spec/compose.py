@@ -30,8 +30,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec.composition import Composition, shown_override
-from gatekit.spec.misfit import nearest_of, no_such
 from gatekit.spec.folders import can_be_chosen
+from gatekit.spec.misfit import nearest_of, no_such
 from gatekit.spec.reader import Document, KeyPath, display, references, runs_code
 from gatekit.spec.source import CheckedSource
 

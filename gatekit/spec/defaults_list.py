@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gatekit.spec.misfit import OVERRIDE, misfit
 from gatekit.spec.folders import CHOSEN_GROUPS, can_be_chosen, group_of
+from gatekit.spec.misfit import OVERRIDE, misfit
 
 _SELF = "_self_"
 _MODEL = "model"

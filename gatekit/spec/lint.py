@@ -229,9 +229,7 @@ def _of_the_gate(model: Modelled, identity: str, kind: Kind, what: str, why: str
     return Finding(id=identity, kind=kind, where=where, what=what, why=why)
 
 
-def asleep(
-    rows: Iterable[Covered], *, now: datetime, days: int = DAYS, typed: Sequence[str] = ()
-) -> Iterator[Finding]:
+def asleep(rows: Iterable[Covered], *, now: datetime, days: int = DAYS, typed: Sequence[str] = ()) -> Iterator[Finding]:
     """`gate-never-ran` and `gate-not-run`: rows of matrices without a verdict, or without one for so many days.
 
     `typed` are words that a command needs to find the matrix.

@@ -205,13 +205,18 @@ def write_lock(path: Path, lock: Lock, text: str | None = None) -> bool:
     """
     data = (text or render(lock)).encode()
     try:
-        if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
+        if not path.is_symlink() and path.is_file() and _holds(path, data):
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, data)
     except OSError as error:
         raise _not_written(path, error) from error
     return True
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether a file is these bytes; one of another size, however large, is not read."""
+    return path.stat().st_size == len(data) and path.read_bytes() == data
 
 
 @contextlib.contextmanager
@@ -285,7 +290,21 @@ def _checked(document: Document, spec_name: str | None, command: str) -> LockFil
     if data["digest"] != digest(content):
         what = "was edited: its digest does not match its content"
         return LockFile(path=path, lock=lock, flaw=_flaw(_place(document, ("digest",)), what, EDITED, command))
+    wrong = next(_impossible(lock), None)
+    if wrong is not None:
+        key, what = wrong
+        return LockFile(path=path, flaw=_flaw(_place(document, (key,)), what, "lock-broken", command))
     return LockFile(path=path, lock=lock)
+
+
+def _impossible(lock: Lock) -> Iterator[tuple[str, str]]:
+    """The keys of a lock whose numbers no run of n questions can have: no history gives them."""
+    if not 1 <= lock.k_reject <= lock.n:
+        yield "k_reject", f"k_reject: {lock.k_reject} is no count of 1 to {lock.n} right answers"
+    if lock.k_accept is not None and not 0 <= lock.k_accept <= lock.n + 1:
+        yield "k_accept", f"k_accept: {lock.k_accept} is no count of {lock.n} questions"
+    if not 0 <= lock.mean <= lock.n:
+        yield "mean", f"mean: {lock.mean} is no mean of counts of {lock.n} questions"
 
 
 def _place(document: Document, path: KeyPath) -> str:

@@ -82,7 +82,7 @@ _READING = {
         "Remove it: model files speak about the whole spec, other files about their group.",
     ),
     "bad-defaults": _rule(
-        "The defaults list is no list of single, different options.",
+        "The defaults list is no list of options: of the file's own group, in a model also `override /GROUP`.",
         "defaults: simulated",
         "Write `- laguna_int4` for a file to build on, or `- override /engine: vllm`.",
     ),

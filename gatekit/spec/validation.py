@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -140,15 +140,17 @@ class _Validation:
 
         for planned in plans(names, self.library):
             self.matrices += 1
-            self.problems += [problem for problem in planned.problems if not self._is_told(problem)]
+            told = self._told()
+            self.problems += [problem for problem in planned.problems if not _repeats(problem, told)]
             for row in planned.planned:
                 self.specs.add(row.overrides)
                 self.used |= _read(self.library.compose(row.overrides))
 
-    def _is_told(self, problem: Problem) -> bool:
-        """Whether a matrix repeats what is wrong with a model or machine that it asks for."""
-        alike = (other for other in self.problems if (other.where, other.reason) == (problem.where, problem.reason))
-        return any(problem.what.startswith(other.what) for other in alike)
+    def _told(self) -> Mapping[tuple[str, str], Sequence[Problem]]:
+        told: dict[tuple[str, str], list[Problem]] = {}
+        for problem in dict.fromkeys(self.problems):
+            told.setdefault((problem.where, problem.reason), []).append(problem)
+        return told
 
     def _look_at_an_option(self, path: Path) -> None:
         """What is missing in an option that no spec takes and no other file builds on."""
@@ -176,6 +178,12 @@ class _Validation:
         found = (self.library.examined(path).document for place in places for path in place)
         listed = (document.data.get("defaults") for document in found if document is not None)
         return any(isinstance(entries, list) and option in entries for entries in listed)
+
+
+def _repeats(problem: Problem, told: Mapping[tuple[str, str], Sequence[Problem]]) -> bool:
+    """Whether a matrix repeats what is wrong with a model or machine that it asks for."""
+    alike = told.get((problem.where, problem.reason), ())
+    return any(problem.what.startswith(other.what) for other in alike)
 
 
 def file_problems(library: Library, path: Path) -> Iterator[Problem]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from command_line import Ran, environment, gatekit, here
 
+from command_line import Ran, environment, gatekit, here
 from gatekit.cli.main import main
 from gatekit.spec.composition import Composition
 from gatekit.spec.folders import can_be_chosen, naming
@@ -108,7 +108,8 @@ def test_a_root_that_is_none(tmp_path: Path, text: str, place: str) -> None:
     for command in (["validate"], ["plan"], ["plan", "zzz"], ["plan", "small"], ["plan", "--list"], ["lint"]):
         folders = [] if command == ["validate"] else ["--config-dir", "conf"]
         lines = said(here(tmp_path, *command, *folders))
-        assert any(f"conf/config.yaml:{place}: " in line and "[bad-defaults]" in line for line in lines), (command, lines)
+        assert any(f"conf/config.yaml:{place}: " in line and "[bad-defaults]" in line for line in lines), lines
+        assert command == ["validate"] or len(lines) <= 2, lines
 
 
 @pytest.mark.parametrize("override", ["task.n=range(5,5)", "task.n=range(10,0)", "task.n=range(0,5,-1)"])
@@ -140,14 +141,14 @@ def test_folders_that_may_not_be_entered(tmp_path: Path, is_listable: bool) -> N
         text=True,
     )
     blocked.chmod(0o755)
-    if "No module named" in done.stderr or "ermission denied" in done.stderr.partition("\n")[0] and not done.stdout:
+    if done.returncode not in (0, 2, 70):
         pytest.skip("another user cannot run this Python")
     assert done.returncode == 2, done
     assert "Permission denied" in done.stdout, done
 
 
-@pytest.mark.parametrize("arguments", [["plan", "small"], ["lint"], ["init", "hw", "x"], ["run", "--cfg"], ["validate"]])
-def test_a_working_directory_that_is_gone(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize("typed", ["plan small", "lint", "init hw x", "run --cfg", "validate", "smal"])
+def test_a_working_directory_that_is_gone(tmp_path: Path, typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a working directory a command says so in one line."""
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -155,9 +156,12 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, arguments: list[str]) 
     os.chdir(gone)
     gone.rmdir()
     try:
-        assert main(arguments) == 2
+        assert main(typed.split()) == 2
     finally:
         os.chdir(kept)
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert "working directory" in err
 
 
 def test_links_keep_the_name_they_have_in_the_folder(tmp_path: Path) -> None:
@@ -190,9 +194,9 @@ def test_a_folder_whose_name_is_an_option(tmp_path: Path) -> None:
     planned = here(tmp_path, "plan", "small", "--format", "lines", "--config-dir=-c")
     assert planned.out.splitlines()[0].endswith("--config-dir=-c")
     assert here(tmp_path, "plan", "hw=m", "--config-dir=-c").code == 0
-    made = here(tmp_path, "init", "hw", "n", "--config-dir=-c")
+    made = here(tmp_path, "init", "hw", "nn", "--config-dir=-c")
     assert made.out.splitlines()[-1].endswith("--config-dir=-c")
-    assert "validate ./-c/hw/n.yaml" in made.out
+    assert "validate ./-c/hw/nn.yaml" in made.out
     assert naming(["a", "-b"]) == ["--config-dir", "a", "--config-dir=-b"]
 
 

@@ -82,6 +82,31 @@ def test_hardware_counts_as_its_name_says(tmp_path: Path) -> None:
     assert "\ncount: 4\n" in (tmp_path / "conf/hw/gb300x4.yaml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("chosen", "machine"),
+    [
+        (("laguna_int4",), "b200"),
+        (("diffusiongemma_fp8", "laguna_int4"), "b200x2"),
+        (("inkling_small_nvfp4",), "b200x4"),
+        (("tiny_gsm",), "cpu"),
+        ((), "cpu"),
+    ],
+)
+def test_a_matrix_names_a_machine_that_fits(chosen: tuple[str, ...], machine: str, tmp_path: Path) -> None:
+    """Without --hw a new matrix names the smallest machine that its models can be served on."""
+    words = [word for model in chosen for word in ("--model", model)]
+    assert here(tmp_path, "init", "matrix", "mine", *words).code == 0
+    assert f"hw: {machine}\n" in (tmp_path / "conf/matrix/mine.yaml").read_text()
+
+
+def test_a_matrix_of_a_new_model(tmp_path: Path) -> None:
+    """A new model on vLLM is not put onto a machine without GPUs."""
+    assert here(tmp_path, *MODEL).code == 0
+    assert here(tmp_path, "init", "matrix", "ours", "--model", "mine").code == 0
+    text = (tmp_path / "conf/matrix/ours.yaml").read_text()
+    assert "hw: cpu" not in text
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """A file that is there stays byte for byte as it is: exit 2, one line."""
     here(tmp_path, *MODEL)
@@ -107,6 +132,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         ("model", "mine", "--quantization", "nvfp4", "--hw", "h100"),
         ("model", "mine", "extra"),
         ("hw", "mine", "--vendor", "intel"),
+        ("hw", "mine", "--vendor", "amd", "--count", "0"),
+        ("hw", "mine", "--vendor", "none", "--count", "2"),
+        ("matrix", "mine", "--model", "nope"),
         ("protocol", "mine", "--api", "telepathy"),
         ("engine", "mine", "--like", "nope"),
         ("task", "mine"),

@@ -339,6 +339,13 @@ def test_rows_whose_gate_never_decides(tmp_path: Path) -> None:
     assert [(one["id"], one["where"]) for one in found] == [("protocol-mismatch", "ours/matrix/all.yaml:3:5")]
 
 
+def test_a_floor_beside_a_lock(tmp_path: Path) -> None:
+    """A floor that does not bind beside a lock is a warning: the lock decides all the same."""
+    model(tmp_path, "mine", "gate:", "  floor: 0.9", "  measured_under: {shots: 8}", gate="locked")
+    found = [one for one in lint(tmp_path)[1] if one["id"] == "floor-unused"]
+    assert [(one["kind"], one["where"]) for one in found] == [("warning", "ours/model/mine.yaml:12:19")]
+
+
 def test_weights_that_nobody_named(tmp_path: Path) -> None:
     """What `gatekit init model` writes for the weights is told until somebody names them."""
     assert here(tmp_path, "init", "model", "mine", "--config-dir", "ours", "--floor", "0.9").code == 0

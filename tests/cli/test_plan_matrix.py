@@ -135,8 +135,8 @@ def test_problems_come_together_and_exit_2(tmp_path: Path, ours: Path) -> None:
         (("plan", "smal"), "did you mean 'small'?"),
         (("plan", "validat"), "did you mean the command `gatekit validate`?"),
         (("plan", "laguna_int4"), "did you mean model=laguna_int4?"),
-        (("plan", "zzz"), "matrices are blackwell, small, small_distributed"),
-        (("plan", "../matrix/small"), "matrices are blackwell, small, small_distributed"),
+        (("plan", "zzz"), "matrices are anywhere, blackwell, small, small_distributed"),
+        (("plan", "../matrix/small"), "matrices are anywhere, blackwell, small, small_distributed"),
         (("plan", "small", "blackwell"), "gatekit plan --list"),
         (("plan", "small", "-m"), "gatekit plan --list"),
         (("plan", "--format", "lines"), "gatekit plan small"),
@@ -163,7 +163,21 @@ def test_without_a_matrix(tmp_path: Path) -> None:
     ran = here(tmp_path, "plan")
     assert (ran.code, ran.out.splitlines()[0]) == (0, "name: simulated-cpu-sim")
     (line,) = ran.err.splitlines()
-    assert "`gatekit plan NAME` plans a matrix (blackwell, small, small_distributed)" in line
+    assert "`gatekit plan NAME` plans a matrix (anywhere, blackwell, small, small_distributed)" in line
+
+
+def test_a_value_of_the_matrix_is_blamed_at_its_line(tmp_path: Path, ours: Path) -> None:
+    """What an override makes wrong of a value that the matrix sets is told at that value, which nobody has typed."""
+    row = "  - model: laguna_int4\n    hw: b200x2\n    set:\n      engine.tensor_parallel_size: 2\n"
+    (ours / "m.yaml").write_text("description: Ours.\nrows:\n" + row)
+    asked = ("plan", "m", "--config-dir", "ours", "hw=b200")
+    ran = here(tmp_path, *asked)
+    assert ran.code == 2
+    assert "ours/matrix/m.yaml:6:36: " in ran.err
+    assert "[too-few-gpus]" in ran.err
+    assert "override engine" not in ran.err
+    typed = here(tmp_path, *asked, "engine.tensor_parallel_size=3")
+    assert "override engine.tensor_parallel_size=3" in typed.err
 
 
 def test_the_matrices(tmp_path: Path, ours: Path) -> None:
@@ -171,6 +185,7 @@ def test_the_matrices(tmp_path: Path, ours: Path) -> None:
     ran = here(tmp_path, "plan", "--list", "--config-dir", "ours")
     assert ran.code == 0
     assert [line.split()[:4] for line in ran.out.splitlines()[1:]] == [
+        ["anywhere", "2", "0", "0"],
         ["blackwell", "4", "2", "0"],
         ["m", "2", "0", "0"],
         ["small", "2", "0", "0"],
@@ -180,7 +195,7 @@ def test_the_matrices(tmp_path: Path, ours: Path) -> None:
     ran = here(tmp_path, "plan", "--list", "--config-dir", "ours")
     assert ran.code == 2
     assert "ours/matrix/m.yaml:1:7: rows: the list names no spec" in ran.err
-    assert here(tmp_path, "plan", "--list", "--json", "--config-dir", "ours").data["matrices"][1]["matrix"] == "m"
+    assert here(tmp_path, "plan", "--list", "--json", "--config-dir", "ours").data["matrices"][2]["matrix"] == "m"
 
 
 def test_a_matrix_that_shadows_a_shipped_one(tmp_path: Path, ours: Path) -> None:

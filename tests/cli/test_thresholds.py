@@ -515,3 +515,13 @@ def test_no_lock_rests_on_a_record_that_was_changed(folder: Path) -> None:
     assert recompute(folder, "--write").code == 3
     path.unlink()
     assert recompute(folder, "--write").code == 0
+
+
+def test_no_lock_is_made_by_which_nothing_could_fail(tmp_path: Path) -> None:
+    """A dead first night is no norm: its lock would let everything pass, and is not written."""
+    dead = ("task.n=40", "gate=auto", "gate.observed=null", "engine.accuracy=0.0", "engine.latency={}")
+    gatekit(tmp_path, *dead)
+    ran = gatekit(tmp_path, "thresholds", "recompute", "task.n=40", "--write")
+    assert ran.code == 2
+    assert "[lock-never-fails]" in ran.out + ran.err
+    assert not list(tmp_path.rglob("*.lock.yaml"))

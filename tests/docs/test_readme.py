@@ -15,9 +15,10 @@ TEXTS = {name: (ROOT / name).read_text() for name in ("README.md", "docs/configu
 
 
 def examples(text: str) -> list[str]:
-    """Every `python -m gatekit` line of a text, continued lines joined, comments dropped."""
+    """Every `gatekit` or `python -m gatekit` line of a text, continued lines joined, comments dropped."""
     joined = text.replace("\\\n", " ")
-    return [line.split("  #")[0].strip() for line in joined.splitlines() if line.startswith("    python -m gatekit")]
+    typed = ("    python -m gatekit", "    gatekit ")
+    return [line.split("  #")[0].strip() for line in joined.splitlines() if line.startswith(typed)]
 
 
 ALL = [example for text in TEXTS.values() for example in examples(text)]
@@ -27,7 +28,7 @@ ALL = [example for text in TEXTS.values() for example in examples(text)]
 def test_every_example_is_accepted(tmp_path: Path, command: str) -> None:
     """Each example does what it says; a run is planned instead of started, and a first recomputation has too little
     history, which is exit 4."""
-    arguments = shlex.split(command)[3:]
+    arguments = shlex.split(command.removeprefix("python -m "))[1:]
     for name in {"RUN", "OTHER"} & set(arguments):
         assert gatekit(tmp_path, "task.n=60", "engine.latency.median_s=0", "--run-id", name).code == 0
     is_run = arguments[:1] == [] or "=" in arguments[0] or arguments[0].startswith("-")

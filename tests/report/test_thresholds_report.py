@@ -175,9 +175,18 @@ def test_json_holds_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("old", "said"),
     [
-        (replace(LOCK, key="other", k_reject=1190), "; LOOSER, a new series: FAIL below 1180 of 1319 instead of FAIL below 1190 of 1319; review it"),
-        (replace(LOCK, key="other", n=100, k_reject=90), "FAIL below 1180 of 1319 instead of FAIL below 90 of 100; review it"),
-        (replace(LOCK, key="other", k_accept=1200), "PASS from 1180 of 1319 instead of PASS from 1200 of 1319; review it"),
+        (
+            replace(LOCK, key="other", k_reject=1190),
+            "; LOOSER, a new series: FAIL below 1180 of 1319 instead of FAIL below 1190 of 1319; review it",
+        ),
+        (
+            replace(LOCK, key="other", n=100, k_reject=90),
+            "FAIL below 1180 of 1319 instead of FAIL below 90 of 100; review it",
+        ),
+        (
+            replace(LOCK, key="other", k_accept=1200),
+            "PASS from 1180 of 1319 instead of PASS from 1200 of 1319; review it",
+        ),
         (replace(LOCK, key="other", k_reject=1170), ""),
         (replace(LOCK, k_reject=1190), ""),
     ],

@@ -6,6 +6,7 @@ import os
 import threading
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -207,6 +208,17 @@ def test_the_place_of_a_wrong_value_is_its_own(tmp_path: Path) -> None:
     assert refused(tmp_path).startswith(f"{path}:{number}:11: k_reject")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"k_reject": 0}, {"k_reject": -1}, {"k_reject": 1320}, {"k_accept": 10**30}, {"mean": 1319.5}, {"mean": -0.1}],
+)
+def test_numbers_that_no_history_gives_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """A lock with a digest of its own and counts that no run can have decides nothing."""
+    written(tmp_path, replace(LOCK, **change))
+    (key,) = change
+    assert f": {key}: " in refused(tmp_path)
+
+
 def test_the_lock_of_another_spec_is_refused(tmp_path: Path) -> None:
     """A lock that was copied from another spec decides nothing."""
     other = written(tmp_path / "other", replace(LOCK, spec="laguna_int4-b200-vllm"))
@@ -264,7 +276,7 @@ def test_readers_never_see_half_a_lock(tmp_path: Path) -> None:
     over = threading.Event()
 
     def write() -> None:
-        for number in range(200):
+        for number in range(1, 200):
             write_lock(path, replace(LOCK, k_reject=number))
         over.set()
 

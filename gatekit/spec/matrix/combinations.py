@@ -57,11 +57,15 @@ class Combination:
         """Whether a problem's place is one of the values that the row sets."""
         return where in {f"override {shown_override(one.override)}" for one in self.entry.settings}
 
+    @property
+    def places(self) -> dict[str, str]:
+        """The place in the matrix of each override that a problem may be located at."""
+        places = {f"override {option.group}={option.name}": option.where for option in self.options}
+        return places | {f"override {shown_override(one.override)}": one.where for one in self.entry.settings}
+
     def place(self, where: str) -> str:
         """The place in the matrix of an override that a problem is located at; `where` for any other place."""
-        places = {f"override {option.group}={option.name}": option.where for option in self.options}
-        places |= {f"override {shown_override(one.override)}": one.where for one in self.entry.settings}
-        return places.get(where, where) or self.entry.where
+        return self.places.get(where, where) or self.entry.where
 
 
 def rows(entries: Sequence[Entry], catalogue: Catalogue) -> Iterator[Row]:

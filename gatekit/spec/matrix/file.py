@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from gatekit.errors import ConfigError, Problem
 from gatekit.records.secrets import masked_url
 from gatekit.service_keys import without_keys
 from gatekit.spec import schema, texts
+from gatekit.spec.checked import is_inside
 from gatekit.spec.matrix.values import override
 from gatekit.spec.reader import Document, KeyPath, Mark, display
 
@@ -72,28 +73,28 @@ class MatrixFile:
     rows: tuple[Entry, ...]
     exclude: tuple[Entry, ...]
     include: tuple[Entry, ...]
+    broken_rows: tuple[Mapping[str, Any], ...]
     problems: tuple[Problem, ...]
 
-    @property
-    def whole(self) -> bool:
-        """Whether every entry could be read."""
-        return not self.problems
 
+def matrix_file(document: Document, *, unread: Collection[KeyPath] = ()) -> MatrixFile:
+    """The entries of a matrix file; those that are wrong by themselves are left out, with their problems.
 
-def matrix_file(document: Document) -> MatrixFile:
-    """The entries of a matrix file; those that are wrong by themselves are left out, with their problems."""
-    faults = schema.faults_by("matrix", document.data)
-    spoiling = [fault for fault in faults if not _is_harmless(fault)]
-    broken = {fault.path[:depth] for fault in spoiling for depth in (1, 2)}
+    Nor are there those with a value at an `unread` place, which is wrong in a way that was said already.
+    """
+    faults = [fault for fault in schema.faults_by("matrix", document.data) if not is_inside(fault.path, unread)]
+    spoiling = [fault.path for fault in faults if not _is_harmless(fault)]
+    broken = {path[:depth] for path in (*spoiling, *unread) for depth in (1, 2)}
     problems = [fault.located(partial(_locate, document)) for fault in _said_better(faults)]
     problems += _secrets(document)
     doubtful = {fault.path[:2] for fault in faults} - broken
-    reading = _Reading(document=document, problems=problems, doubtful=doubtful)
+    reading = _Reading(document=document, problems=problems, doubtful=doubtful, broken_rows=[])
     entries = {name: tuple(reading.entries(name, broken)) for name in _LISTS}
     description = document.data.get("description")
     return MatrixFile(
         description=description if isinstance(description, str) else "",
         **entries,
+        broken_rows=tuple(reading.broken_rows),
         problems=tuple(problems),
     )
 
@@ -143,17 +144,20 @@ class _Reading:
     document: Document
     problems: list[Problem]
     doubtful: set[KeyPath]
+    broken_rows: list[Mapping[str, Any]]
 
     def entries(self, name: str, broken: set[KeyPath]) -> Iterator[Entry]:
         listed = self.document.data.get(name)
-        for index, content in enumerate(listed if isinstance(listed, list) else ()):
+        for index, content in enumerate(listed if isinstance(listed, list) else [listed]):
             path: KeyPath = (name, index)
-            if isinstance(content, dict):
-                found = len(self.problems)
-                settings = tuple(self._settings(content.get("set"), path))
-                if path not in broken:
-                    whole = len(self.problems) == found and path not in self.doubtful
-                    yield self._entry(content, path, settings, whole=whole)
+            said = content if isinstance(content, dict) else {}
+            found = len(self.problems)
+            settings = tuple(self._settings(said.get("set"), path))
+            if said and path not in broken:
+                whole = len(self.problems) == found and path not in self.doubtful
+                yield self._entry(said, path, settings, whole=whole)
+            elif name == "rows":
+                self.broken_rows.append(said)
 
     def _entry(self, content: Mapping[str, Any], path: KeyPath, settings: tuple[Setting, ...], *, whole: bool) -> Entry:
         return Entry(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.canonical import canonical_json, to_plain
+from gatekit.spec.composition import shown_override
 from gatekit.spec.library import Library
 from gatekit.spec.matrix.file import GROUPS
 from gatekit.spec.matrix.names import unique_names
@@ -31,7 +32,7 @@ def overridden(plan: Plan, extra: Sequence[str], library: Library) -> Plan:
             resolved.append(_resolved(row, extra, library))
         except ConfigError as error:
             for problem in error.problems:
-                complaints.setdefault(problem, []).append(row.name)
+                complaints.setdefault(_placed(problem, row, extra), []).append(row.name)
     problems += (_said_of(problem, rows, len(plan.planned)) for problem, rows in complaints.items())
     planned, left_out = _once_each(resolved)
     names = unique_names([(one.spec.name, one.overrides) for one in planned])
@@ -58,6 +59,12 @@ def _resolved(row: Planned, extra: Sequence[str], library: Library) -> Planned:
     kept = [text for text in row.overrides if text.partition("=")[0] not in chosen]
     overrides = (*kept, *extra)
     return replace(row, spec=library.resolve(overrides), overrides=overrides)
+
+
+def _placed(problem: Problem, row: Planned, extra: Sequence[str]) -> Problem:
+    """The problem at the place in the matrix, where it is about what the row sets and nobody has typed."""
+    is_typed = problem.where in {f"override {shown_override(text)}" for text in extra}
+    return problem if is_typed else replace(problem, where=row.places.get(problem.where, problem.where))
 
 
 def _said_of(problem: Problem, rows: Sequence[str], of: int) -> Problem:

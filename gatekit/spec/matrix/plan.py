@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.canonical import canonical_json, to_plain
@@ -15,7 +16,7 @@ from gatekit.spec.checked import checked
 from gatekit.spec.composition import Composition
 from gatekit.spec.library import Library
 from gatekit.spec.matrix.combinations import Combination, Row, rows
-from gatekit.spec.matrix.file import Entry, MatrixFile, matrix_file
+from gatekit.spec.matrix.file import GROUPS, Entry, MatrixFile, matrix_file
 from gatekit.spec.matrix.names import unique_names
 from gatekit.spec.matrix.problems import Complaints, in_order, is_of_the_machine
 from gatekit.spec.matrix.selection import Catalogue, Facts
@@ -29,13 +30,15 @@ EXCLUDED = "excluded"
 class Planned:
     """One spec of a matrix: `gatekit run` with its overrides is this row.
 
-    `name` is unique in its plan: the spec's own, and what sets it apart where several share that.
+    `name` is unique in its plan: the spec's own, and what sets it apart where several share that. `places` are those
+    of its overrides in the matrix, by what a problem calls them.
     """
 
     name: str
     spec: Spec
     overrides: tuple[str, ...]
     where: str
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +77,13 @@ def plan(name: str, library: Library, *, facts: Facts | None = None) -> Plan:
     """What the matrix comes to. Raises ConfigError only where no folder has such a matrix."""
     if name not in matrices(library):
         raise _no_such(name, matrices(library))
-    try:
-        document = library.document(GROUP, name)
-    except ConfigError as error:
-        return Plan(name=name, description="", planned=(), left_out=(), problems=error.problems)
-    if document is None:  # a folder of that name
+    paths = library.files(GROUP, name)
+    if not paths:  # a folder of that name
         raise _no_such(name, [other for other in matrices(library) if other != name])
-    file = matrix_file(document)
+    examined = library.examined(paths[0])
+    if examined.document is None:
+        return Plan(name=name, description="", planned=(), left_out=(), problems=examined.problems)
+    file = matrix_file(examined.document, unread=examined.broken)
     planning = _Planning(library=library, file=file, catalogue=Catalogue(facts=facts or Facts(library=library)))
     planning.work()
     return Plan(
@@ -88,7 +91,7 @@ def plan(name: str, library: Library, *, facts: Facts | None = None) -> Plan:
         description=file.description,
         planned=tuple(_named(planning.planned)),
         left_out=tuple(planning.left_out),
-        problems=tuple(in_order([*file.problems, *planning.problems()])),
+        problems=tuple(in_order([*examined.problems, *file.problems, *planning.problems()])),
     )
 
 
@@ -107,6 +110,10 @@ class _Exclusion:
     def matches(self, composition: Composition) -> bool:
         return all(composition.choices.get(group) in names for group, names in self.options.items())
 
+    def may_match(self, named: Mapping[str, Collection[str]]) -> bool:
+        """Whether a row might be dropped of which no more is known than the options of some groups."""
+        return all(group not in named or names.intersection(named[group]) for group, names in self.options.items())
+
 
 @dataclass(slots=True, kw_only=True)
 class _Planning:
@@ -119,10 +126,12 @@ class _Planning:
     planned: list[Planned] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     complaints: Complaints = field(default_factory=Complaints)
+    unclear: list[Mapping[str, Collection[str]]] = field(default_factory=list)
     found: list[Problem] = field(default_factory=list)
 
     def work(self) -> None:
         listed = [*rows(self.file.rows, self.catalogue)]
+        self.unclear += [*self._unclear(listed)]
         added = [*rows(self.file.include, self.catalogue)]
         self.exclusions = [*self._exclusions()]
         if self._too_many([*listed, *added]):
@@ -177,7 +186,7 @@ class _Planning:
     def _judge(self, combination: Combination, exclusions: Sequence[_Exclusion]) -> bool:
         """Whether the combination is in order: planned, or left out for a reason that may be."""
         try:
-            composition = self.library.compose(combination.overrides)
+            composition = self._composed(combination)
             matching = [one for one in exclusions if one.matches(composition)]
             for exclusion in matching:
                 exclusion.drops += 1
@@ -192,22 +201,45 @@ class _Planning:
             self._leave_out(combination, error.problems[0].what, error.problems[0].reason)
         return True
 
+    def _composed(self, combination: Combination) -> Composition:
+        try:
+            return self.library.compose(combination.overrides)
+        except ConfigError:
+            self.unclear.append({option.group: [option.name] for option in combination.options})
+            raise
+
     def _plan(self, combination: Combination, spec: Spec) -> None:
         if not combination.entry.whole:
             return
         where, overrides = combination.entry.where, combination.overrides
-        self.planned.append(Planned(name=spec.name, spec=spec, overrides=overrides, where=where))
+        places = combination.places
+        self.planned.append(Planned(name=spec.name, spec=spec, overrides=overrides, where=where, places=places))
 
     def _leave_out(self, combination: Combination, what: str, reason: str) -> None:
         where, overrides = combination.entry.where, combination.overrides
         self.left_out.append(LeftOut(overrides=overrides, where=where, what=what, reason=reason))
 
+    def _unclear(self, listed: Sequence[Row]) -> Iterator[Mapping[str, Collection[str]]]:
+        """What the rows that cannot be read name all the same: the options of the groups of which that is known."""
+        clear = {row.entry.where for row in listed if not row.entry.doubtful}
+        stated = [dict(row) for row in self.file.broken_rows]
+        for entry in self.file.rows:
+            if entry.where not in clear:
+                names = {one.group: [named.name for named in one.names] for one in entry.choices if not one.selector}
+                stated.append(names)
+        for row in stated:
+            said = {group: row[group] for group in GROUPS if group in row}
+            named = {group: [names] if isinstance(names, str) else names for group, names in said.items()}
+            yield {group: names for group, names in named.items() if self._are_known(group, names)}
+
+    def _are_known(self, group: str, names: Any) -> bool:
+        known = self.library.options(group)
+        return isinstance(names, list) and all(name in known for name in names)
+
     def _unused_exclusions(self) -> None:
-        # Where a row or a name is wrong, nobody can tell what it would have dropped.
-        if not self.file.whole or self.catalogue.problems or any(True for _ in self.complaints.problems()):
-            return
+        """Exclusions that drop nothing, and would drop nothing from the rows that are wrong either."""
         for exclusion in self.exclusions:
-            if not exclusion.drops:
+            if not exclusion.drops and not any(exclusion.may_match(named) for named in self.unclear):
                 self._problem(exclusion.entry, "this exclusion drops nothing", "exclude-drops-nothing", "remove it")
 
     def _twice(self) -> None:
