@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from gatekit.errors import ConfigError
 from gatekit.gate.exchangeable import Exchangeable, exchangeable
 from gatekit.gate.from_history import FromHistory, from_history
 from gatekit.gate.rung import Rung, Shortage, choose
@@ -70,19 +69,12 @@ def lock_of_norm(
     history supports; `gate.floor` and `gate.observed` are typed numbers and stay out, the floor binds beside the
     lock. A gate without a false-alarm rate gets one false alarm in 365 nights. The counts are those of the rule:
     k_reject of a rule that decides by its p-value is what that comes to, over-dispersion guard included.
-    Raises ConfigError where no run could FAIL by it.
     """
     derived = derived_gate(gate)
     rung = choose(derived, history)
     if isinstance(rung, Shortage):
         return rung
     found = from_history(derived, n, rung, prior)
-    if found.rule.k_reject < 1:
-        what = (
-            f"{spec}: no run could FAIL by a norm of {found.predicted.mean:.1f} right of {n}, so that no lock is made"
-        )
-        hint = "`gatekit history quarantine RUN --reason ...` sets a broken run aside; more builds narrow the norm"
-        raise ConfigError.one(what, reason="lock-never-fails", hint=hint)
     inputs = digest(_inputs(derived, hw, key, n, rung, prior, as_of, version))
     return _lock(spec, hw, key, found, prior, as_of=as_of, version=version, inputs=inputs)
 

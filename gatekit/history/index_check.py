@@ -206,7 +206,7 @@ def _check_forms(findings: Findings, table: sa.Table, rows: Sequence[_Plain]) ->
     read: Callable[[Sequence[Any]], object] = series_row if table is tables.runs else act
     for row in rows:
         try:
-            read([row[column.key] for column in columns])
+            read([row[str(column.key)] for column in columns])
         except BrokenRowError as error:
             findings.add(findings.place.shown, str(error), reason="index-row-broken", hint=findings.remake)
 

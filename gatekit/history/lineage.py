@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -95,15 +96,13 @@ def _bar(connection: sa.Connection, act: Act) -> int | None:
     return max([*copied, *([] if own is None else [own])], default=None)
 
 
-def _links() -> sa.Select[tuple[str, int, str, str | None]]:
+def _links() -> sa.Select[Any]:
     return sa.select(runs.c.run_id, runs.c.position, runs.c.comparability_key, runs.c.supersedes)
 
 
-def _found(
-    connection: sa.Connection, query: sa.Select[tuple[str, int, str, str | None]]
-) -> Iterator[tuple[str, _Link]]:
-    for run_id, position, key, supersedes in connection.execute(query).all():
-        yield run_id, _Link(position=position, key=key, supersedes=supersedes)
+def _found(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[tuple[str, _Link]]:
+    for row in connection.execute(query).all():
+        yield row[0], _Link(position=row[1], key=row[2], supersedes=row[3])
 
 
 def _unknown(links: Mapping[str, _Link], names: Iterable[str]) -> list[str]:

@@ -18,8 +18,8 @@ class RunRow:
 
     `previous`, `supersedes` and `rescored_at` are those of the record; `gate` is the digest of its spec's gate
     section, None where an older gatekit indexed the run and the record is gone. `measured` says that every planned
-    question was asked and none was lost, so that the counts are an accuracy. In texts a lone surrogate stands as `\\udXXX` and
-    a zero byte as `\\x00`, because a database stores UTF-8 only.
+    question was asked and none was lost, so that the counts are an accuracy. In texts a lone surrogate stands as
+    `\\udXXX` and a zero byte as `\\x00`, because a database stores UTF-8 only.
     """
 
     run_id: str

@@ -62,8 +62,8 @@ def test_five_different_mistakes(tmp_path: Path) -> None:
         "model/foo.yaml:5:13: 0123 is read differently by YAML 1.1 and 1.2; quote this value [ambiguous-value]",
         "model/foo.yaml:7:3: engine: unknown key 'tensor_paralel_size'; did you mean 'tensor_parallel_size'?"
         " [unknown-key]",
-        "model/foo.yaml:8:18: engine.max_model_len: expected a whole number or null, got '4096'; write it without quotes"
-            " [wrong-type]",
+        "model/foo.yaml:8:18: engine.max_model_len: expected a whole number or null, got '4096';"
+        " write it without quotes [wrong-type]",
         "model/foo.yaml:10:10: gate.floor: 90 is out of range; thresholds are fractions between 0 and 1;"
         " did you mean 0.90? [out-of-range]",
         "model/foo.yaml:12:10: tag 'tag:yaml.org,2002:int' is not allowed [yaml-tag]",

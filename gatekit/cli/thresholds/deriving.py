@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gatekit import __version__
+from gatekit.errors import ConfigError
 from gatekit.gate.exchangeable import Exchangeable
 from gatekit.gate.lock_change import WITH_REASON, compare
 from gatekit.gate.locked import key_differences, predicted_by
@@ -143,8 +144,16 @@ def _derived(series: Series, there: LockFile, prior: Prior, *, as_of: str | None
         shortage = too_short(replace(lock, excluded={}), derived_gate(series.gate)).text
         found = replace(found, shortage=shortage, excluded=dict(lock.excluded))
     else:
+        _refuse_vacuous(lock)
         found = _with_lock(found, lock)
     return found if series.is_retired else _judged(found, there, series.key)
+
+
+def _refuse_vacuous(lock: Lock) -> None:
+    if lock.k_reject < 1:
+        what = f"{lock.spec}: no lock is made, as no run could FAIL by a norm of {lock.mean:.1f} right of {lock.n}"
+        hint = "`gatekit history quarantine RUN --reason ...` sets a broken run aside; more builds narrow the norm"
+        raise ConfigError.one(what, reason="lock-never-fails", hint=hint)
 
 
 def difference(old: Lock, key: Comparability) -> str:
