@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 What a gate's threshold really does: implied false alarms, how often it fails a drop, the smallest drop that it
-notices, the failed requests that a hand-set floor would hide, and what is wrong with it, by id. It is a report: findings exit 0.
+notices, the failed requests that a hand-set floor would hide, and what is wrong with it, by id. It is a report:
+findings exit 0.
 
   python -m gatekit audit                                   every model of conf/
   python -m gatekit audit model=laguna_int4 gate.tolerance=0.08

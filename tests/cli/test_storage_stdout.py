@@ -31,6 +31,7 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
     "power": ("power", "--p0", "0.9"),
     "audit": ("audit", "model=simulated"),
     "explain": ("explain", "a"),
+    "history acts": ("history", "acts"),
     "history list": ("history", "list"),
     "history show": ("history", "show", "a"),
     "history compare": ("history", "compare", "a", "b"),
