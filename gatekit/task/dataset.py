@@ -9,7 +9,7 @@ from pathlib import Path
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import Question
 from gatekit.records.spec import SplitFile, Task
-from gatekit.task.download import check_url, download
+from gatekit.task.download_url import check_url
 from gatekit.task.rows import SplitRows, read_rows, rows_digest
 from gatekit.task.synth import TEST_ROWS, TRAIN_ROWS, synth_questions
 
@@ -135,6 +135,8 @@ def _cached(task: Task, split: str, cache_dir: Path) -> Path:
     pin = _pinned(task, split)
     path = cache_dir / task.dataset / pin.sha256 / f"{split}.jsonl"
     if not path.exists():
+        from gatekit.task.download import download  # brings http.client
+
         download(pin, path)
     return path
 

@@ -11,13 +11,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
-from gatekit.errors import ConfigError, GatekitError, InfraError
+from gatekit.errors import GatekitError, InfraError
 from gatekit.records.spec import SplitFile
+from gatekit.task.download_url import check_url, is_allowed, is_loopback, shown_url
 from gatekit.task.rows import MAX_FILE_BYTES
 
 DOWNLOAD_FAILED = "dataset-download-failed"
@@ -40,46 +40,6 @@ def download(pin: SplitFile, target: Path, *, total_timeout_s: float = TOTAL_TIM
             raise _failed(pin, _why(error)) from error
         if found != pin.sha256:
             raise _failed(pin, f"expected sha256 {pin.sha256}, found {found}")
-
-
-def check_url(url: str) -> None:
-    """Raises ConfigError (`dataset-url-refused`) for what is never downloaded."""
-    if not _is_allowed(url):
-        raise ConfigError.one(
-            f"cannot download from {shown_url(url)}: only https, or http on loopback, without credentials is allowed",
-            reason="dataset-url-refused",
-            hint="use an https URL in task.files, or set task.path=DIR",
-        )
-
-
-def shown_url(url: str) -> str:
-    """The URL without user, password, query and fragment, fit for a message."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        bare = urlunsplit((parts.scheme, host, parts.path, "", ""))
-    except ValueError:
-        return "an invalid URL"
-    return "".join(sign if sign.isprintable() else "?" for sign in bare)
-
-
-def _is_allowed(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return (
-            bool(parts.hostname)
-            and "@" not in parts.netloc
-            and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname)))
-        )
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ip_address(host or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _fetch(url: str, file: IO[bytes], total_timeout_s: float) -> str:
@@ -106,7 +66,7 @@ class _AllowedRedirects(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         """The next request. Raises ValueError for a place that is not allowed."""
-        if not _is_allowed(newurl):
+        if not is_allowed(newurl):
             fp.close()
             raise ValueError(f"redirected to {shown_url(newurl)}, which is neither https nor loopback")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -115,7 +75,7 @@ class _AllowedRedirects(urllib.request.HTTPRedirectHandler):
 def _opener(url: str) -> urllib.request.OpenerDirector:
     """An opener that knows http and https and nothing else; loopback never goes through a proxy."""
     opener = urllib.request.OpenerDirector()
-    proxies: dict[str, str] | None = {} if _is_loopback(urlsplit(url).hostname) else None
+    proxies: dict[str, str] | None = {} if is_loopback(urlsplit(url).hostname) else None
     for handler in (
         urllib.request.ProxyHandler(proxies),
         urllib.request.HTTPHandler(),

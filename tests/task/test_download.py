@@ -15,7 +15,8 @@ import pytest
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.spec import SplitFile, Task
 from gatekit.task.dataset import load
-from gatekit.task.download import download, shown_url
+from gatekit.task.download import download
+from gatekit.task.download_url import shown_url
 from gatekit.task.rows import MAX_FILE_BYTES
 
 ROWS = "".join(json.dumps({"question": f"{k}?", "answer": f"#### {k}"}) + "\n" for k in range(3)).encode()
