@@ -117,6 +117,17 @@ def read_arrivals(place: Place) -> Arrivals:
     return Arrivals(runs=found[Kind.RUN], acts=found[Kind.ACT], damaged=tuple(damaged))
 
 
+def noted_lines(place: Place) -> int:
+    """How many lines there are, without looking into them. Raises InfraError when the file cannot be read."""
+    path = arrivals_path(place)
+    if not are_noted(place):
+        return 0
+    try:
+        return read_bounded(path, _MAX_BYTES).count(b"\n")
+    except OSError as error:
+        raise storage_error("read", path, error) from error
+
+
 def damage(place: Place, arrivals: Arrivals) -> str | None:
     """One sentence about the lines that are damaged, None where none is."""
     if not arrivals.damaged:

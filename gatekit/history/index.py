@@ -22,6 +22,7 @@ from gatekit.history.arrivals import (
     Kind,
     append_arrivals,
     are_noted,
+    noted_lines,
     read_arrivals,
     unnoted,
     write_arrivals,
@@ -457,6 +458,12 @@ def _is_here(place: Place, arrival: Arrival) -> bool:
     return RUN_ID_PATTERN.fullmatch(arrival.id) is not None and is_there(record_path(place.dir, arrival.id))
 
 
+def _rows_noted(connection: sa.Connection) -> int:
+    """How many lines a file has that has one for each row."""
+    counts = (sa.select(sa.func.count()).select_from(table) for table in (runs_table, acts_table))
+    return sum(connection.scalar(count) or 0 for count in counts)
+
+
 def _insert_many(connection: sa.Connection, place: Place, rows: Sequence[NewRow]) -> Added:
     digests = _digests_of(connection, [row.run_id for row in rows])
     news: list[NewRow] = []
@@ -469,7 +476,10 @@ def _insert_many(connection: sa.Connection, place: Place, rows: Sequence[NewRow]
         elif there != row.digest:
             problems.append(_taken(row, there))
     before = partial(_names, connection, runs_table.c.run_id)
-    arrivals = unnoted([_run_arrival(row) for row in news], read_arrivals(place).runs, before)
+    arrivals = [_run_arrival(row) for row in news]
+    # With a line for each row there is none of a row that is missing, and a large file need not be parsed.
+    if noted_lines(place) != _rows_noted(connection):
+        arrivals = unnoted(arrivals, read_arrivals(place).runs, before)
     _insert_new(connection, news)
     _note(connection, place, arrivals)
     if len(news) >= _MANY and connection.dialect.name == "postgresql":
