@@ -525,3 +525,12 @@ def test_no_lock_is_made_by_which_nothing_could_fail(tmp_path: Path) -> None:
     assert ran.code == 2
     assert "[lock-never-fails]" in ran.out + ran.err
     assert not list(tmp_path.rglob("*.lock.yaml"))
+
+
+@pytest.mark.parametrize("command", [("recompute", "--write", "--allow-looser"), ("rebaseline", "task.n=40")])
+def test_a_reason_with_a_password_is_not_kept(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A reason stays for good, in a lock or an act, so that one with a password in a URL is refused."""
+    ran = here(tmp_path, "thresholds", *command, "--reason", "moved to postgresql://ci:hunter2@db/gates")
+    assert ran.code == 2
+    assert "[bad-reason]" in ran.err
+    assert "hunter2" not in ran.out + ran.err

@@ -10,6 +10,7 @@ from pathlib import Path
 from gatekit.cli.cache_dir import cache_dir
 from gatekit.cli.shadowed import announce
 from gatekit.errors import ConfigError, ExitCode, GatekitError
+from gatekit.history.acts import refuse_password
 from gatekit.history.durable_files import is_folder
 from gatekit.history.place import Place, place_of
 from gatekit.records.run import Comparability
@@ -129,11 +130,12 @@ def refuse_missing(place: Place) -> None:
 
 
 def reason_given(options: Namespace) -> str | None:
-    """`--reason`, without spaces around it. Raises ConfigError when it is empty."""
+    """`--reason`, without spaces around it. Raises ConfigError when it is empty, or holds a password: it is kept."""
     reason: str | None = options.reason
     if reason is None:
         return None
     if not reason.strip():
         hint = "say why, in a sentence"
         raise ConfigError.one("the reason is empty", where="--reason", reason="bad-reason", hint=hint)
+    refuse_password(reason)
     return reason.strip()
