@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from answer_builders import MakeRecord, scored
 from gatekit.history import index
 from gatekit.history.acts import make_act, record_act
 from gatekit.history.past import all_series, past_runs
@@ -17,14 +16,11 @@ from gatekit.history.remember import remember
 from gatekit.history.rescore import Reader, rescore
 from gatekit.history.verify import verify
 from gatekit.records.act import ActKind
-from gatekit.records.answers import Completion, Observation, Question, count
-from gatekit.records.canonical import digest
 from gatekit.records.past import Past
-from gatekit.records.run import Comparability, RunRecord
+from gatekit.records.run import RunRecord
 from gatekit.task.rescore import rescore as read_again
 from gatekit.task.score import EXTRACTORS
 
-MakeRecord = Callable[..., RunRecord]
 _ANSWERS = ("#### 18", "#### 18", "#### 18", "I do not know") * 30
 
 
@@ -34,30 +30,7 @@ def _reader(name: str) -> Reader:
 
 
 def _run(make_record: MakeRecord, run_id: str, day: int) -> RunRecord:
-    extractor = EXTRACTORS["gatekit"]
-    seen = []
-    for number, text in enumerate(_ANSWERS):
-        question = Question(id=number, text="", reference="#### 18")
-        scored = extractor.score(Completion(text=text, finish_reason="stop"), question)
-        seen.append(
-            Observation(
-                question_id=number,
-                status=scored.status,
-                expected="18",
-                predicted=scored.predicted,
-                detail=scored.detail,
-                text=text,
-                finish_reason="stop",
-                attempts=1,
-            )
-        )
-    fields = {"max_tokens": 256, "extractor_version": extractor.version, "protocol.extractor": "gatekit"}
-    return replace(
-        make_record(run_id, planned=len(_ANSWERS), finished_at=f"2026-12-{day:02}T00:00:00Z"),
-        observations=tuple(seen),
-        counts=count(tuple(seen)),
-        comparability=Comparability(key=digest(fields), fields=fields),
-    )
+    return scored(make_record, run_id, _ANSWERS, finished_at=f"2026-12-{day:02}T00:00:00Z")
 
 
 def _again(place: Place, run_id: str, name: str, day: int) -> RunRecord:

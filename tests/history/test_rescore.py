@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from answer_builders import MakeRecord, scored
 from command_line import gatekit
 from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode
@@ -22,9 +22,9 @@ from gatekit.history.remember import remember
 from gatekit.history.rescore import Reader, rescored_id
 from gatekit.history.verify import verify
 from gatekit.records.act import ActKind
-from gatekit.records.answers import Completion, Observation, Question, Status, count
+from gatekit.records.answers import Completion, Status
 from gatekit.records.canonical import digest
-from gatekit.records.run import Comparability, RunRecord
+from gatekit.records.run import RunRecord
 from gatekit.records.verdict import Outcome
 from gatekit.task.legacy import LEGACY
 from gatekit.task.numbers import read_reference
@@ -33,7 +33,6 @@ from gatekit.task.rows import read_rows
 from gatekit.task.score import EXTRACTORS
 from gatekit.task.synth import synth_questions
 
-MakeRecord = Callable[..., RunRecord]
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 _ANSWERS = (
     "#### 18",
@@ -45,30 +44,7 @@ _ANSWERS = (
 
 def _scored(make_record: MakeRecord, run_id: str, **more: object) -> RunRecord:
     """A run of 120 answers: `gatekit` reads three of four as 18, `last_number` one of four."""
-    extractor = EXTRACTORS["gatekit"]
-    observations = []
-    for number, text in enumerate(_ANSWERS):
-        question = Question(id=number, text="", reference="#### 18")
-        scored = extractor.score(Completion(text=text, finish_reason="stop"), question)
-        observations.append(
-            Observation(
-                question_id=number,
-                status=scored.status,
-                expected="18",
-                predicted=scored.predicted,
-                detail=scored.detail,
-                text=text,
-                finish_reason="stop",
-                attempts=1,
-            )
-        )
-    fields = {"max_tokens": 256, "extractor_version": extractor.version, "protocol.extractor": "gatekit"}
-    return replace(
-        make_record(run_id, planned=len(_ANSWERS), **more),
-        observations=tuple(observations),
-        counts=count(tuple(observations)),
-        comparability=Comparability(key=digest(fields), fields=fields),
-    )
+    return scored(make_record, run_id, _ANSWERS, **more)
 
 
 @pytest.fixture
