@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environment, gatekit
+from command_line import environment, gatekit, within_rights
 from gatekit.errors import InfraError
 from gatekit.history import index
 from gatekit.history.place import INDEX_FILE, Place
@@ -157,9 +157,8 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, make_record: MakeRecord) -
 
 
 def _as_anyone(folder: Path, *arguments: str, shell: str = "true") -> tuple[int, str, str]:
-    """The command as somebody whom rights stop: root loses what lets it pass them."""
-    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-    line = [*drop, "sh", "-c", f'{shell} && exec "$@"', "sh", sys.executable, "-m", "gatekit", *arguments]
+    """The command as somebody whom rights stop, after a line of shell."""
+    line = [*within_rights(), "sh", "-c", f'{shell} && exec "$@"', "sh", sys.executable, "-m", "gatekit", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
