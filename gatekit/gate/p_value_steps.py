@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 from gatekit.gate.flips import flip_variance
 from gatekit.gate.from_history import LEAST_FREEDOM
@@ -12,6 +11,7 @@ from gatekit.gate.retrial import Retrial
 from gatekit.gate.step import Step, some
 from gatekit.records.spec import Gate
 from gatekit.stats.conditional import conditional_tail, widened_p
+from gatekit.stats.exact import squared_deviations
 from gatekit.stats.overdispersion import guarded_p
 
 
@@ -35,11 +35,9 @@ def p_value_steps(gate: Gate, again: Retrial, sizes: Sequence[int]) -> Iterator[
 
 
 def _guard_steps(gate: Gate, totals: Sequence[int], variance: float, plain: float) -> Iterator[Step]:
-    prior, k = own_prior(gate), len(totals)
+    prior = own_prior(gate)
     guard = guarded_p(0.5, totals, variance, max(prior.nu_psi, LEAST_FREEDOM), prior.psi0)
-    mean = Fraction(sum(totals), k)
-    squares = float(sum(((total - mean) ** 2 for total in totals), Fraction(0)))
-    ratio = f"{squares / variance:.4g}" if variance else "0"
+    ratio = f"{float(squared_deviations(totals)) / variance:.4g}" if variance else "0"
     terms = f"({prior.nu_psi:g} x {prior.psi0:g} + {ratio}) / {guard.df:g}"
     yield Step(label="psi", text=f"(k-1) s^2 / V = {ratio}; psi = max(1, {terms}) = {guard.psi:.4g}")
     text = (

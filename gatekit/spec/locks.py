@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 from gatekit.errors import ConfigError, InfraError, Problem
 from gatekit.gate.lock_change import IF_LOOSER
-from gatekit.history.durable_files import sync_folder
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
 from gatekit.records.lock import LOCK_FORMAT, Lock
 from gatekit.records.spec import Method, Spec
@@ -250,7 +249,6 @@ def _replace(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
 
 
 def _not_written(path: Path, error: OSError) -> InfraError:

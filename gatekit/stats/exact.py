@@ -1,7 +1,8 @@
-"""What a number typed by a person means, exactly."""
+"""Exact numbers: what a number typed by a person means, and how far counts lie apart."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 Real = float | Fraction
@@ -30,3 +31,17 @@ def exact_probability(number: Real, name: str) -> Fraction:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be between 0 and 1, not {number}")
     return value
+
+
+def squared_deviations(counts: Sequence[int]) -> Fraction:
+    """The sum of (count - mean)^2, exactly: sum c^2 - (sum c)^2 / k, in integers until the last division.
+
+    Raises ValueError without counts.
+
+    >>> squared_deviations([179, 180, 182])
+    Fraction(14, 3)
+    """
+    if not counts:
+        raise ValueError("nothing has no mean")
+    total = sum(counts)
+    return Fraction(len(counts) * sum(count * count for count in counts) - total * total, len(counts))

@@ -9,7 +9,7 @@ from math import floor, inf, sqrt
 
 from scipy.special import stdtr, stdtrit
 
-from gatekit.stats.exact import Real, exact, exact_probability
+from gatekit.stats.exact import Real, exact, exact_probability, squared_deviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,7 @@ def moderated_t(
         raise ValueError("a moderated t needs a run, counts between 0 and n, and positive prior freedom")
     mean = Fraction(sum(history_correct), k)
     v = mean * (1 - mean / n)
-    squares = sum(((right - mean) ** 2 for right in history_correct), Fraction(0))
-    scatter = squares / v if v else Fraction(0)  # (k - 1) phi_hat
+    scatter = squared_deviations(history_correct) / v if v else Fraction(0)  # (k - 1) phi_hat
     phi = (freedom * prior + scatter) / (freedom + k - 1)
     df, sd = float(freedom + k - 1), sqrt(phi * v * (1 + Fraction(1, k)))
     quantile = _t_quantile(df, float(exact_probability(alpha, "alpha")))

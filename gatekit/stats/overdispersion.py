@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import chdtri, gammaincc, ndtri, stdtr
 
-from gatekit.stats.exact import Real, exact, exact_probability
+from gatekit.stats.exact import Real, exact, exact_probability, squared_deviations
 from gatekit.stats.weights import Array
 
 DEFAULT_NU_PSI = 8.0
@@ -84,8 +84,7 @@ def likely_psi(k: int, nu_psi: float = DEFAULT_NU_PSI, points: int = 64) -> Arra
 
 def _scatter(totals: Sequence[int], flip_variance: float) -> Fraction:
     """(k - 1) s^2 / V, exactly; 0 when neither totals nor questions moved."""
-    mean = Fraction(sum(totals), len(totals))
-    squares = sum(((total - mean) ** 2 for total in totals), Fraction(0))
+    squares = squared_deviations(totals)
     if flip_variance < 0 or (flip_variance == 0 and squares):
         raise ValueError("totals that differ need a positive flip variance")
     return squares / exact(flip_variance) if flip_variance else Fraction(0)

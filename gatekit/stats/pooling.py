@@ -10,6 +10,7 @@ from math import exp, inf, isfinite, log
 import numpy as np
 from scipy.special import polygamma, psi
 
+from gatekit.stats.exact import squared_deviations
 from gatekit.stats.weights import Array
 
 _NEWTON_STEPS = 50
@@ -134,6 +135,4 @@ def _scale(centred: Array, freedom: float) -> float:
 
 
 def _variance(totals: Sequence[int]) -> Fraction:
-    mean = Fraction(sum(totals), len(totals))
-    squares = sum(((total - mean) ** 2 for total in totals), Fraction(0))
-    return max(_ROUNDING_VARIANCE, squares / (len(totals) - 1))
+    return max(_ROUNDING_VARIANCE, squared_deviations(totals) / (len(totals) - 1))

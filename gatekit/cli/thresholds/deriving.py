@@ -16,8 +16,7 @@ from gatekit.gate.reasons import too_short
 from gatekit.gate.recompute import derived_gate, lock_of_norm, norm_of
 from gatekit.gate.rung import Shortage
 from gatekit.gate.wording import short
-from gatekit.history.intact import check_records
-from gatekit.history.place import Place
+from gatekit.history.intact import Indexed, check_records
 from gatekit.records.lock import Lock, Prior
 from gatekit.records.past import Past
 from gatekit.records.run import Comparability
@@ -48,7 +47,7 @@ class Series:
     path: Path
     command: str
     is_retired: bool = False
-    checked_in: Place | None = None
+    checked_in: Indexed | None = None
 
     @property
     def n(self) -> int:
@@ -65,7 +64,7 @@ def series_of(
     *,
     path: Path,
     command: str,
-    checked_in: Place | None,
+    checked_in: Indexed | None,
 ) -> Series:
     """The series of a spec from all that it holds."""
     return Series(

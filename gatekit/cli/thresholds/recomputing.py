@@ -25,6 +25,7 @@ from gatekit.cli.thresholds.writing import written
 from gatekit.errors import ConfigError, ExitCode, GatekitError, fold
 from gatekit.gate.matrix_prior import Pooled, pool
 from gatekit.history.as_of import as_of_moment
+from gatekit.history.intact import Indexed
 from gatekit.history.past import past_runs
 from gatekit.report.thresholds import (
     State,
@@ -165,7 +166,7 @@ def _series(one: Wanted, options: Namespace) -> Series:
         past_runs(one.place, spec, one.key, as_of=options.as_of),
         path=lock_path(spec),
         command=_command(options),
-        checked_in=one.place if options.write else None,
+        checked_in=Indexed(one.place) if options.write else None,
     )
 
 

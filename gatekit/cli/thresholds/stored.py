@@ -18,6 +18,7 @@ from gatekit.cli.thresholds.lock_folder import lock_folder
 from gatekit.cli.thresholds.selecting import Failure
 from gatekit.errors import ConfigError, GatekitError, InfraError
 from gatekit.gate.matrix_prior import Pooled, Spread, pool
+from gatekit.history.intact import Indexed
 from gatekit.history.past import StoredSeries, all_series
 from gatekit.history.place import Place
 from gatekit.history.record_form import section_flaw
@@ -194,7 +195,19 @@ def _derived(
     """The thresholds of a shard that was read; those of its series that are retired are named beside it."""
     packed, retired = asked
     kept: list[Series | Failure] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - bytes of `_read`, of this run
+    if request.is_writing:
+        kept = _known_at_once(kept, request)
     return [one if isinstance(one, Failure) else _threshold(one, request, pooled, retired) for one in kept]
+
+
+def _known_at_once(kept: Sequence[Series | Failure], request: Request) -> list[Series | Failure]:
+    """The series with the digests of all their runs, which one query fetched; errors are left to each series."""
+    runs = [run.run_id for one in kept if isinstance(one, Series) for run in one.history.runs]
+    try:
+        known = Indexed(request.place).of(runs)
+    except GatekitError:
+        return list(kept)
+    return [replace(one, checked_in=known) if isinstance(one, Series) else one for one in kept]
 
 
 def _threshold(
@@ -231,7 +244,7 @@ def _series(stored: StoredSeries, request: Request) -> Series:
         stored.past,
         path=lock_folder(gate, stored.spec_name) / file_name(stored.spec_name),
         command=request.command,
-        checked_in=request.place if request.is_writing else None,
+        checked_in=Indexed(request.place) if request.is_writing else None,
     )
 
 
