@@ -182,8 +182,8 @@ _RULES = {
         "Address, port, key and served name belong to gatekit.", "args: [--port, '80']", "Remove the flag."
     ),
     "secret-in-config": _rule(
-        "A secret, or what takes one, stands in a config: a value, the name of a variable or a key. It is not repeated "
-        "in any message.",
+        "A secret (the key of a service, the password of a URL), or what takes one, stands in a config: a value, the "
+        "name of a variable or a key. It is not repeated in any message.",
         "args: [--hf-token, ...]",
         "Name an environment variable instead (engine.api_key_env, history.url_env), and change the secret.",
     ),

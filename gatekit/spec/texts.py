@@ -1,4 +1,4 @@
-"""What no text of a config may hold, be it a value or the name of a key: the key of a service, a NUL character."""
+"""What no text of a config may hold, be it a value or the name of a key: a secret, a NUL character."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gatekit.errors import Problem
+from gatekit.records.secrets import holds_password
 from gatekit.service_keys import holds_key
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
 
 _SHAPE = frozenset({"wrong-type", "unknown-choice", "bad-form", "bad-value", "unknown-key"})
+_OWN_RULE: frozenset[KeyPath] = frozenset({("history", "url"), ("engine", "base_url")})
 SECRET = "secret-in-config"  # noqa: S105 - the id of a rule
 
 
@@ -19,7 +21,8 @@ def problems(composition: Composition) -> Iterator[Problem]:
     for path, is_key, text in texts(composition.data):
         # A prompt travels as JSON; all other texts end up as paths, arguments or variables, which hold no NUL.
         has_nul = "\0" in text and path[0] != "protocol"
-        if not (has_nul or holds_key(text)):
+        has_password = holds_password(text) and path[0] != "protocol" and path not in _OWN_RULE
+        if not (has_nul or has_password or holds_key(text)):
             continue
         where, name = composition.locate(path, key=is_key), ".".join(map(str, path)).replace("\0", "?")
         if has_nul:
@@ -27,7 +30,8 @@ def problems(composition: Composition) -> Iterator[Problem]:
             yield Problem(where=where, what=what, reason="nul-character", hint="remove it")
         else:
             hint = "secrets never stand in configs: name an environment variable, and change this secret"
-            yield Problem(where=where, what=f"{name}: looks like a secret", reason=SECRET, hint=hint)
+            what = f"{name}: a URL with a password" if has_password else f"{name}: looks like a secret"
+            yield Problem(where=where, what=what, reason=SECRET, hint=hint)
 
 
 def most_telling(found: Iterable[Problem]) -> list[Problem]:

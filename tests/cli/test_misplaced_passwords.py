@@ -64,3 +64,13 @@ def test_a_reason_with_a_password_is_refused(tmp_path: Path, arguments: tuple[st
     ran = here(tmp_path, *arguments, "--reason", f"moved to {_URL}")
     assert (ran.code, "bad-reason" in ran.err, _PASSWORD in ran.err) == (2, True, False), ran.err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("key", ["model.revision", "engine.env={{X: '{url}'}}", "engine.args", "task.path"])
+def test_no_config_holds_a_password(tmp_path: Path, key: str) -> None:
+    """What is typed into a spec is stored with its run: a URL with a password is refused before anything is written."""
+    values = {"engine.args": "engine.args=['--db={url}']"}
+    override = (key if "=" in key else values.get(key, f"{key}='{{url}}'")).format(url=_URL)
+    ran = here(tmp_path, override)
+    assert (ran.code, "[secret-in-config]" in ran.err, _PASSWORD in ran.err) == (2, True, False), ran.err
+    assert list(tmp_path.iterdir()) == []
