@@ -1,61 +1,97 @@
-"""Which GPUs this machine has, and whether they are the ones a spec asks for."""
+"""Whether this machine's GPUs are the ones that a spec asks for, and free; what they are, for the record."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gatekit.engine.gpu import Gpu
+from gatekit.engine.gpus import VENDORS, Seen, seen
+from gatekit.engine.visible_gpus import CUDA, HIP, ORDER, ROCR
+from gatekit.errors import InfraError
 from gatekit.records.spec import Hardware
+from gatekit.report.escape import escape_terminal
 
-_MOST_BYTES = 65536
-_GFX_PRODUCTS = {
-    "gfx908": "MI100",
-    "gfx90a": "MI210/MI250/MI250X",
-    "gfx942": "MI300A/MI300X/MI325X",
-    "gfx950": "MI350X/MI355X",
-}
+# Below the capacity on the box there is what ECC and the driver keep: an H200 of 141 GB shows 140.4 GiB.
+MEMORY_TOLERANCE = 0.03
+_MIB_PER_GIB = 1024
 _VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD"}
+_HIDING = {"nvidia": (CUDA,), "amd": (ROCR, HIP, CUDA)}
+_CONTAINER = "NVIDIA_VISIBLE_DEVICES"
+_SHOWN_CHARACTERS = 60
+_SHOWN_HOLDERS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The names of the GPUs that a server started here would see."""
+class Lack:
+    """What this machine does not have, a stable reason, and what to do about it where that is more than another one."""
 
-    nvidia: tuple[str, ...] = ()
-    amd: tuple[str, ...] = ()
+    what: str
+    reason: str
+    hint: str = ""
 
 
-def probe(root: Path = Path("/"), *, environ: Mapping[str, str] | None = None) -> Found:
-    """The GPUs that the kernel drivers report under `root`, less those hidden by *_VISIBLE_DEVICES.
+def check_hardware(
+    hw: Hardware, environ: Mapping[str, str], *, ways_on: str = "", root: Path = Path("/")
+) -> dict[str, str]:
+    """What a server with the environment `environ` gets of the GPUs under `root`, as details of a record.
 
-    NVIDIA names are the driver's own; AMD ones are made of the gfx target and the products that have it.
+    Raises InfraError, with `ways_on` behind its hint, where they are not those that `hw` asks for. Nothing is read
+    for a `hw` without a vendor.
     """
-    variables = environ or {}
-    nvidia = _visible(_nvidia(root), variables.get("CUDA_VISIBLE_DEVICES"))
-    amd = _visible(_amd(root), variables.get("ROCR_VISIBLE_DEVICES"))
-    amd = _visible(amd, variables.get("HIP_VISIBLE_DEVICES"))
-    return Found(nvidia=tuple(name for name, _ in nvidia), amd=tuple(name for name, _ in amd))
+    if hw.vendor not in VENDORS:
+        return {}
+    found = seen(hw.vendor, environ, root)
+    if lack := missing(hw, found, environ):
+        raise InfraError(lack.what, reason=lack.reason, hint=", or ".join(filter(None, (lack.hint, ways_on))))
+    return facts(hw, found)
 
 
-def missing(hw: Hardware, found: Found) -> str | None:
-    """One sentence why the found GPUs are not those of `hw`; None when they are or none are needed.
+def missing(hw: Hardware, found: Seen, environ: Mapping[str, str]) -> Lack | None:
+    """Why the found GPUs are not those of `hw`; None where the ones that a server takes first are.
 
-    A name matches as whole words, so that L4 is not found in L40S nor B200 in GB200. A vendor other than
-    nvidia and amd cannot be probed and is not refused.
+    A name matches as whole words, so that L4 is not found in L40S nor B200 in GB200. A GPU has the memory asked for
+    where at most 3 % of it are missing. What the driver does not say is not held against a GPU.
     """
-    names = {"nvidia": found.nvidia, "amd": found.amd}.get(hw.vendor)
-    if names is None:
-        return None
-    count = max(hw.count, 1)
-    if sum(_matches(hw.gpu, name) for name in names) >= count:
-        return None
-    vendor = _VENDOR_NAMES[hw.vendor]
-    wanted = hw.gpu or "GPU"
-    wanted = wanted if wanted.casefold().startswith(hw.vendor) else f"{vendor} {wanted}"
-    has = ", ".join(f"{names.count(name)} x {name}" for name in sorted(set(names)))
-    return f"hw={hw.name} asks for {count} {wanted}; this machine has {has or f'no {vendor} GPU'}"
+    if found.fault is not None:
+        what = f"hw={hw.name} asks for {_wanted(hw)}; {found.fault}"
+        return Lack(what=what, reason="gpu-driver", hint="mend the driver, or reboot, until nvidia-smi lists the GPUs")
+    fitting = [gpu for gpu in found.gpus if _fits(hw, gpu)]
+    if len(fitting) < _count(hw):
+        return Lack(what=_too_few(hw, found, environ), reason="hardware-missing")
+    taken = found.gpus[: _count(hw)]
+    if not all(_fits(hw, gpu) for gpu in (taken if found.is_order_known else found.installed)):
+        return _mixed(hw, found, fitting)
+    return _occupied(hw, found, fitting)
+
+
+def facts(hw: Hardware, found: Seen) -> dict[str, str]:
+    """The GPUs that a server takes first, the driver's version, and that memory was not checked, if so."""
+    details = {f"gpu.{place}": _described(gpu) for place, gpu in enumerate(found.gpus[: _count(hw)])}
+    if found.driver is not None:
+        details["driver"] = found.driver
+    unread = found.unread or "the driver does not say"
+    if any(gpu.memory_mib is None for gpu in found.gpus[: _count(hw)]):
+        details["gpu.memory"] = f"not checked: {unread}"
+    elif any(gpu.used_mib is None for gpu in found.gpus[: _count(hw)]):
+        details["gpu.memory"] = f"in use: not checked: {unread}"
+    return details
+
+
+def _count(hw: Hardware) -> int:
+    return max(hw.count, 1)
+
+
+def _fits(hw: Hardware, gpu: Gpu) -> bool:
+    if gpu.fault is not None or not _matches(hw.gpu, gpu.name):
+        return False
+    if None not in (hw.architecture, gpu.architecture) and hw.architecture != gpu.architecture:
+        return False
+    if hw.memory_gib is None or gpu.memory_mib is None:
+        return True
+    return gpu.memory_mib >= hw.memory_gib * _MIB_PER_GIB * (1 - MEMORY_TOLERANCE)
 
 
 def _matches(wanted: str | None, name: str) -> bool:
@@ -64,53 +100,79 @@ def _matches(wanted: str | None, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", name, re.IGNORECASE) is not None
 
 
-def _nvidia(root: Path) -> list[tuple[str, str]]:
-    gpus = []
-    for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
-        fields = dict(line.split(":", 1) for line in _lines(path) if ":" in line)
-        if model := fields.get("Model", "").strip():
-            gpus.append((model, fields.get("GPU UUID", "").strip()))
-    return gpus
+def _wanted(hw: Hardware) -> str:
+    vendor = _VENDOR_NAMES[hw.vendor]
+    gpu = hw.gpu or " ".join(filter(None, (hw.architecture, "GPU")))
+    name = gpu if gpu.casefold().startswith(hw.vendor) else f"{vendor} {gpu}"
+    memory = "" if hw.memory_gib is None else f" of {hw.memory_gib:g} GiB"
+    return f"{_count(hw)} {escape_terminal(name, limit=_SHOWN_CHARACTERS)}{memory}"
 
 
-def _amd(root: Path) -> list[tuple[str, str]]:
-    nodes = root.glob("sys/class/kfd/kfd/topology/nodes/*/properties")
-    gpus = []
-    for path in sorted(nodes, key=lambda path: path.parent.name.zfill(9)):
-        fields = dict(line.split(maxsplit=1) for line in _lines(path) if " " in line.strip())
-        if fields.get("simd_count", "0").strip() not in ("", "0"):
-            gpus.append((_amd_name(fields.get("gfx_target_version", "")), ""))
-    return gpus
+def _too_few(hw: Hardware, found: Seen, environ: Mapping[str, str]) -> str:
+    kinds = [_kind(gpu) for gpu in found.gpus]
+    has = ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
+    what = f"hw={hw.name} asks for {_wanted(hw)}; this machine has {has or f'no {_VENDOR_NAMES[hw.vendor]} GPU'}"
+    if not found.gpus and not found.installed and found.unread is not None:
+        what += f" ({found.unread})"
+    hiding = [name for name in _HIDING[hw.vendor] if name in environ]
+    if hiding and len(found.installed) > len(found.gpus):
+        shown = ", ".join(f"{name}={escape_terminal(environ[name], limit=_SHOWN_CHARACTERS)!r}" for name in hiding)
+        what += f" that is visible with {shown}, of {len(found.installed)} in all"
+    elif not found.installed and hw.vendor == "nvidia" and environ.get(_CONTAINER, "all") != "all":
+        value = escape_terminal(environ[_CONTAINER], limit=_SHOWN_CHARACTERS)
+        what += f"; {_CONTAINER}={value!r} is what the container was given"
+    return what
 
 
-def _amd_name(version: str) -> str:
-    """The name behind a gfx target version such as 90402 (major 9, minor 4, stepping 2 in hex)."""
-    if not re.fullmatch(r"[0-9]{5,6}", version.strip()):
-        return "AMD GPU"
-    number = int(version)
-    gfx = f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
-    return f"AMD {_GFX_PRODUCTS[gfx]} ({gfx})" if gfx in _GFX_PRODUCTS else f"AMD {gfx}"
+def _kind(gpu: Gpu) -> str:
+    traits = [] if gpu.memory_mib is None else [f"{gpu.memory_mib / _MIB_PER_GIB:.1f} GiB"]
+    traits += [] if gpu.fault is None else [gpu.fault]
+    return f"{gpu.name} ({', '.join(traits)})" if traits else gpu.name
 
 
-def _visible(gpus: list[tuple[str, str]], variable: str | None) -> list[tuple[str, str]]:
-    """The (name, uuid) pairs that the variable leaves: by index or UUID, up to the first that is neither."""
-    if variable is None:
-        return gpus
-    visible: list[tuple[str, str]] = []
-    for entry in (part.strip() for part in variable.split(",")):
-        if re.fullmatch(r"[0-9]{1,4}", entry):
-            chosen = gpus[int(entry) : int(entry) + 1]
-        else:
-            chosen = [gpu for gpu in gpus if entry.startswith("GPU-") and gpu[1].startswith(entry)]
-        if not chosen:
-            break
-        visible += chosen[:1]
-    return visible
+def _mixed(hw: Hardware, found: Seen, fitting: Sequence[Gpu]) -> Lack:
+    """Enough GPUs fit, but a server may take others: it takes the first that it sees."""
+    names = ", ".join(dict.fromkeys(_kind(gpu) for gpu in found.installed))
+    order = "the first visible ones are not all such" if found.is_order_known else "CUDA counts by speed"
+    what = f"hw={hw.name} asks for {_wanted(hw)}; this machine has {names}, and {order}"
+    return Lack(what=what, reason="gpu-order", hint=_choice(hw, fitting) or f"set {ORDER}=PCI_BUS_ID")
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
+def _choice(hw: Hardware, gpus: Sequence[Gpu]) -> str:
+    """How to have a server take the first of these GPUs; nothing where they have no UUID or are too few."""
+    uuids = [gpu.uuid for gpu in gpus[: _count(hw)] if gpu.uuid is not None]
+    variable = CUDA if hw.vendor == "nvidia" else ROCR
+    return f"set {variable}={','.join(uuids)}" if len(uuids) == _count(hw) else ""
+
+
+def _occupied(hw: Hardware, found: Seen, fitting: Sequence[Gpu]) -> Lack | None:
+    """The first GPU that a server takes and that holds more of somebody else than it may."""
+    gpu = next((gpu for gpu in found.gpus[: _count(hw)] if not _is_free(hw, gpu)), None)
+    if gpu is None:
+        return None
+    named = sorted(gpu.holders, key=lambda holder: -(holder.memory_mib or 0))
+    who = ", ".join(
+        f"pid {holder.pid}" + ("" if holder.memory_mib is None else f" {holder.memory_mib} MiB")
+        for holder in named[:_SHOWN_HOLDERS]
+    )
+    who += f" and {len(named) - _SHOWN_HOLDERS} more" if len(named) > _SHOWN_HOLDERS else ""
+    what = (
+        f"hw={hw.name}: GPU {gpu.index}, {gpu.name}, has {gpu.used_mib} of {gpu.memory_mib} MiB in use: "
+        f"{who or 'its driver names no process here'}"
+    )
+    choice = _choice(hw, [other for other in fitting if _is_free(hw, other)])
+    share = f"lower hw.free_memory_share (now {hw.free_memory_share:g})"
+    hint = ", ".join(filter(None, ("end what holds it", choice, share)))
+    return Lack(what=what, reason="gpu-memory-in-use", hint=hint)
+
+
+def _is_free(hw: Hardware, gpu: Gpu) -> bool:
+    if gpu.memory_mib is None or gpu.used_mib is None:
+        return True
+    return gpu.memory_mib - gpu.used_mib >= gpu.memory_mib * hw.free_memory_share
+
+
+def _described(gpu: Gpu) -> str:
+    memory = None if gpu.memory_mib is None else f"{gpu.memory_mib} MiB"
+    power = None if gpu.power_limit_w is None else f"{gpu.power_limit_w} W"
+    return ", ".join(filter(None, (gpu.name, memory, gpu.architecture, power, gpu.uuid)))
