@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Handler = Callable[["Request"], bytes | None]
+Handler = Callable[["Request"], "bytes | Iterable[bytes] | Reset | None"]
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True)
+class Reset:
+    """These bytes, and then a connection that is reset instead of closed."""
+
+    first: bytes
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,10 @@ class Request:
 
 @dataclass
 class RawServer:
-    """Answers each request with the bytes its handler returns; None keeps the connection open and silent."""
+    """Answers each request with the bytes its handler returns; None keeps the connection open and silent.
+
+    Pieces of bytes are sent one by one, as they come; then the connection is closed, whatever was promised.
+    """
 
     handler: Handler
     requests: list[Request] = field(default_factory=list)
@@ -83,11 +95,24 @@ class RawServer:
                     if answer is None:
                         self._over.wait()
                         return
+                    if not isinstance(answer, bytes):
+                        self._send_pieces(connection, answer)
+                        return
                     connection.sendall(answer)
                     if not answer.startswith(b"HTTP/1.1") or b"onnection: close" in answer[:2000]:
                         return
             except OSError:
                 return
+
+    def _send_pieces(self, connection: socket.socket, answer: Iterable[bytes] | Reset) -> None:
+        if isinstance(answer, Reset):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            connection.sendall(answer.first)
+            return
+        for piece in answer:
+            if self._over.is_set():
+                return
+            connection.sendall(piece)
 
     def _read(self, stream: Any) -> Request | None:
         line = stream.readline().decode()

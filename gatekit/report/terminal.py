@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gatekit.gate.wording import listed, p_value, percent, points
-from gatekit.records.answers import Counts, Observation
+from gatekit.records.answers import Counts
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Budget, Gate, Method
 from gatekit.records.verdict import Churn, Rule, Verdict
 from gatekit.report.escape import escape_terminal
 from gatekit.report.fact_lines import fact_lines
+from gatekit.report.faults import fault_lines
 
 _CELL_CHARACTERS = 300
-_EXAMPLES = 5
 _KEY_CHARACTERS = 19
 # Only of these rules are the false alarms those of a binomial count, in whose standard deviations the distance is.
 _BINOMIAL = frozenset({Method.STATIC_FLOOR.value, Method.EXACT_BINOMIAL.value})
@@ -55,7 +55,7 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
     yield "seen", _seen(counts)
     if has_answers:
         yield from _interval(verdict, counts)
-    yield from _lost(record.observations)
+    yield from fault_lines(record)
     yield from _served(record)
     yield "comparable", _compares(record, comparable_runs)
     yield "run", record.run_id
@@ -173,16 +173,6 @@ def _interval(verdict: Verdict, counts: Counts) -> Iterator[Line]:
         low, high = 100 * interval.low, 100 * interval.high
         ends = f"; from all {missing} missing answers wrong to all right" if missing else ""
         yield "interval", f"{low:.1f} to {high:.1f} % ({percent(interval.confidence)}, Wilson{ends})"
-
-
-def _lost(observations: tuple[Observation, ...]) -> Iterator[Line]:
-    kinds: dict[str, list[int]] = {}
-    for observation in observations:
-        if observation.failure is not None:
-            kinds.setdefault(observation.failure.kind.value, []).append(observation.question_id)
-    for kind, ids in sorted(kinds.items()):
-        some = ", ".join(map(str, ids[:_EXAMPLES])) + (", ..." if len(ids) > _EXAMPLES else "")
-        yield "lost", f"{len(ids)} by {kind} (questions {some})"
 
 
 def _served(record: RunRecord) -> Iterator[Line]:

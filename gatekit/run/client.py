@@ -6,8 +6,12 @@ import asyncio
 import json
 import math
 import re
+import socket
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -16,17 +20,23 @@ import aiohttp
 from gatekit.records.answers import Completion, Failure, FailureKind
 from gatekit.records.spec import Api
 from gatekit.report.escape import escape_terminal
+from gatekit.run.streaming import Room, Stream, StreamError
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_TEXT_BYTES = 1024 * 1024
-# With 64 requests in flight at most 3 * 8 + 64 / 8 = 32 MiB of bodies are in memory, and as much in buffers.
-_SMALL_BODY_BYTES = 128 * 1024
-_LARGE_BODIES = 3
+# With 64 requests in flight at most 2 * 8 + 64 / 16 = 20 MiB of bodies are in memory, and less in buffers: what
+# one read of a socket brings is bounded too, since a few bytes (an interim response) may grow to many when parsed.
+_SMALL_BODY_BYTES = 64 * 1024
+_LARGE_BODIES = 2
+_SOCKET_BYTES = 16 * 1024
 _NAMES_KEPT = 4
 _CHUNK_BYTES = 64 * 1024
 _DETAIL_CHARACTERS = 200
+_MOST_TOKENS = 2**31 - 1
+_END_OF_STREAM_S = 0.5
 _SHORTEST_MASKED_KEY = 8
 _MASK = "***"
+_STREAM = "text/event-stream"
 
 # How an answer ends by the model's own doing; anything else is the server's.
 _STOPPED = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn"})
@@ -38,32 +48,36 @@ ROUTES = {Api.COMPLETIONS: "/v1/completions", Api.CHAT: "/v1/chat/completions"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A request that brought no answer, and how long the server asked to wait before the next one."""
+    """A request that brought no answer, the HTTP status if there was one, and how long the server asked to wait."""
 
     failure: Failure
+    status: int | None = None
     retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A JSON object that a server sent with status 200."""
+    """A JSON object that a server sent with status 200; of a stream, when its first piece came."""
 
     data: Mapping[str, Any]
+    first_token_s: float | None = None
 
 
 class Client:
     """Requests to one server: no proxies, no redirects, no compression, bounded bodies, one deadline each.
 
-    `models_answered` are the model names that completions carried.
+    `models_answered` are the model names that completions carried. With `streams`, completions come as streams.
     """
 
-    def __init__(self, base_url: str, *, api_key: str | None, request_timeout_s: float) -> None:
+    def __init__(self, base_url: str, *, api_key: str | None, request_timeout_s: float, streams: bool = False) -> None:
         self.base_url = base_url
         self._api_key = api_key
         self._key_to_mask = api_key if api_key is not None and len(api_key) >= _SHORTEST_MASKED_KEY else None
         self._request_timeout_s = request_timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._large_bodies = asyncio.Semaphore(_LARGE_BODIES)
+        self._streams = streams
+        self._room = Room()
         self.models_answered: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -71,7 +85,8 @@ class Client:
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+            read_bufsize=_SOCKET_BYTES,
             timeout=aiohttp.ClientTimeout(total=None),
             headers=headers,
             auto_decompress=False,
@@ -100,12 +115,25 @@ class Client:
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             return self._refusal(*_classify(error, timeout_s))
 
+    async def text(self, path: str, *, timeout_s: float) -> str | None:
+        """The body at `path`, whatever its type, at most 8 MiB; None where there is none with status 200."""
+        assert self._session is not None, "use the client as a context manager"
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.get(self.base_url + path, allow_redirects=False) as response,
+            ):
+                raw = await self._bounded_body(response)
+        except (_TooLargeError, TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            return None
+        return raw.decode("utf-8", errors="replace") if response.status == 200 else None
+
     async def ask(
         self, api: Api, body: bytes, *, expected_model: str | None, timeout_s: float | None = None
     ) -> Completion | Refusal:
         """The completion for a request body, or why there is none. Never raises for what a server does."""
         limit = self._request_timeout_s if timeout_s is None else timeout_s
-        reply = await self._request("POST", ROUTES[api], body, limit)
+        reply = await self._request("POST", ROUTES[api], body, limit, streamed=api if self._streams else None)
         if isinstance(reply, Refusal):
             return reply
         model = reply.data.get("model")
@@ -115,27 +143,66 @@ class Client:
             detail = f"expected model {expected_model}, the answer comes from {model}"
             return self._refusal(FailureKind.WRONG_MODEL, detail)
         try:
-            return parse_completion(api, reply.data)
+            completion = parse_completion(api, reply.data)
+            return completion if not self._streams else replace(completion, first_token_s=reply.first_token_s)
         except BadShapeError as error:
             return self._refusal(error.kind, str(error))
 
-    async def _request(self, method: str, path: str, body: bytes | None, limit: float) -> Reply | Refusal:
+    async def _request(
+        self, method: str, path: str, body: bytes | None, limit: float, *, streamed: Api | None = None
+    ) -> Reply | Refusal:
         assert self._session is not None, "use the client as a context manager"
         url = self.base_url + path
+        began_s = time.monotonic()
         try:
             # The clock starts here: the connector has no queue, and waiting for a turn happens before.
             async with (
                 asyncio.timeout(limit),
                 self._session.request(method, url, data=body, allow_redirects=False) as response,
             ):
-                raw = await self._bounded_body(response)
-                return self._read(response, raw, path)
+                if response.status != 200:
+                    return self._not_ok(response, await _beginning(response), path)
+                refused = self._refused_unread(response, path, may_stream=streamed is not None)
+                if refused is not None:
+                    response.close()
+                    return refused
+                if response.content_type == _STREAM and streamed is not None:
+                    return await self._read_stream(response, path, Stream(streamed, self._room), began_s)
+                if streamed is not None:
+                    return self._unstreamed(self._read(await self._bounded_body(response), path), path)
+                return self._read(await self._bounded_body(response), path)
         except _TooLargeError:
             return self._refusal(FailureKind.TOO_LARGE, f"{path}: body over {MAX_BODY_BYTES // 2**20} MiB")
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             return self._refusal(*_classify(error, limit))
 
-    async def _bounded_body(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _read_stream(
+        self, response: aiohttp.ClientResponse, path: str, stream: Stream, began_s: float
+    ) -> Reply | Refusal:
+        """What the pieces come to; a stream that is no answer is left where it is."""
+        first_token_s: float | None = None
+        try:
+            while not stream.is_over and (piece := await response.content.read(_CHUNK_BYTES)):
+                stream.feed(piece)
+                if first_token_s is None and stream.has_begun:
+                    first_token_s = time.monotonic() - began_s
+            data = stream.body()
+        except StreamError as error:
+            response.close()
+            return self._refusal(error.kind, f"{path}: {error}")
+        finally:
+            stream.release()
+        if not await _has_ended(response):
+            response.close()
+        return Reply(data=_masked(data, self._key_to_mask) if self._key_to_mask else data, first_token_s=first_token_s)
+
+    def _unstreamed(self, reply: Reply | Refusal, path: str) -> Reply | Refusal:
+        """A body in one piece, where a stream was asked for: an error is told as such, an answer is none."""
+        if isinstance(reply, Refusal) or _is_error(reply.data):
+            return reply
+        return self._refusal(FailureKind.REJECTED, f"{path}: the server does not stream, and protocol.stream is true")
+
+    async def _bounded_body(self, response: aiohttp.ClientResponse) -> bytearray:
         """The body, within the limit; what is more than an answer's usual size waits for its turn."""
         if (response.content_length or 0) > MAX_BODY_BYTES:
             response.close()
@@ -147,24 +214,33 @@ class Client:
                 if not await _read_up_to(MAX_BODY_BYTES, response, body):
                     response.close()
                     raise _TooLargeError
-                return bytes(body)
-        return bytes(body)
+                return body
+        return body
 
-    def _read(self, response: aiohttp.ClientResponse, raw: bytes, path: str) -> Reply | Refusal:
-        if self._key_to_mask:
-            # A server that repeats the key would put it into records, logs and terminals.
-            raw = raw.replace(self._key_to_mask.encode(), _MASK.encode())
-        if response.status != 200:
-            kind = _kind_of_status(response.status)
-            shown = raw[: 4 * _DETAIL_CHARACTERS].decode("utf-8", errors="replace")
-            detail = f"{path}: HTTP {response.status}: {shown}"
-            return self._refusal(kind, detail, _retry_after(response.headers.get("Retry-After")))
+    def _not_ok(self, response: aiohttp.ClientResponse, beginning: bytes, path: str) -> Refusal:
+        shown = self._without_key(beginning)[: 4 * _DETAIL_CHARACTERS].decode("utf-8", errors="replace")
+        detail = f"{path}: HTTP {response.status}: {shown}"
+        wait_s = _retry_after(response.headers.get("Retry-After"), response.headers.get("Date"))
+        kind = _kind_of_status(response.status)
+        return self._refusal(kind, detail, status=response.status, retry_after_s=wait_s)
+
+    def _refused_unread(
+        self, response: aiohttp.ClientResponse, path: str, *, may_stream: bool = False
+    ) -> Refusal | None:
+        """What the head of a response already says is no answer; its body is not worth reading."""
         if response.headers.get("Content-Encoding", "identity") != "identity":
             return self._refusal(FailureKind.BAD_SHAPE, f"{path}: compressed body although none was asked for")
-        if response.content_type != "application/json":
+        if response.content_type != "application/json" and not (may_stream and response.content_type == _STREAM):
             what = response.content_type[:60]
-            hint = " (a stream although stream is off)" if what == "text/event-stream" else ""
+            hint = " (a stream although stream is off)" if what == _STREAM else ""
             return self._refusal(FailureKind.NOT_JSON, f"{path}: content type {what}{hint}")
+        return None
+
+    def _without_key(self, raw: bytes) -> bytes:
+        """A server that repeats the key would put it into records, logs and terminals."""
+        return raw.replace(self._key_to_mask.encode(), _MASK.encode()) if self._key_to_mask else raw
+
+    def _read(self, raw: bytes | bytearray, path: str) -> Reply | Refusal:
         try:
             data = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
             if self._key_to_mask:
@@ -176,11 +252,13 @@ class Client:
             return self._refusal(FailureKind.BAD_SHAPE, f"{path}: body is not a JSON object")
         return Reply(data=data)
 
-    def _refusal(self, kind: FailureKind, detail: str, retry_after_s: float | None = None) -> Refusal:
+    def _refusal(
+        self, kind: FailureKind, detail: str, *, status: int | None = None, retry_after_s: float | None = None
+    ) -> Refusal:
         if self._api_key:
             detail = detail.replace(self._api_key, _MASK)
         shown = escape_terminal(detail, limit=_DETAIL_CHARACTERS)
-        return Refusal(failure=Failure(kind=kind, detail=shown), retry_after_s=retry_after_s)
+        return Refusal(failure=Failure(kind=kind, detail=shown), status=status, retry_after_s=retry_after_s)
 
 
 class _TooLargeError(Exception):
@@ -195,6 +273,22 @@ class BadShapeError(Exception):
         self.kind = kind
 
 
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket with a small buffer, so that a fast server cannot bring much at once; answers are small."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
+    return made
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """As much of a body as is shown; where it is short all of it, so that the connection can be used again."""
+    body = bytearray()
+    if not await _read_up_to(_SMALL_BODY_BYTES, response, body):
+        response.close()
+    return bytes(body)
+
+
 async def _read_up_to(limit: int, response: aiohttp.ClientResponse, body: bytearray) -> bool:
     """Reads on into `body`; whether the response ended within `limit` bytes."""
     while chunk := await response.content.read(_CHUNK_BYTES):
@@ -202,6 +296,15 @@ async def _read_up_to(limit: int, response: aiohttp.ClientResponse, body: bytear
         if len(body) > limit:
             return False
     return True
+
+
+async def _has_ended(response: aiohttp.ClientResponse) -> bool:
+    """Whether a stream ends where it says so; then the connection can be used again."""
+    try:
+        async with asyncio.timeout(_END_OF_STREAM_S):
+            return not await response.content.read(_CHUNK_BYTES)
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        return False
 
 
 def _masked(value: Any, key: str) -> Any:
@@ -234,12 +337,26 @@ def _kind_of_status(status: int) -> FailureKind:
     return FailureKind.REJECTED if 400 <= status < 500 else FailureKind.SERVER_ERROR
 
 
-def _retry_after(value: str | None) -> float | None:
+def _retry_after(value: str | None, sent_at: str | None) -> float | None:
+    """The seconds that a Retry-After asks for; a date counts from the server's own clock where it tells that."""
     try:
         seconds = float(value or "")
     except ValueError:
-        return None
+        until = _moment(value)
+        if until is None:
+            return None
+        now = _moment(sent_at) or datetime.now(UTC)
+        return max((until - now).total_seconds(), 0.0)
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _moment(value: str | None) -> datetime | None:
+    """An HTTP date; None for what is none. One without a zone is UTC (RFC 9110, 5.6.7)."""
+    try:
+        moment = parsedate_to_datetime(value or "")
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
@@ -258,8 +375,8 @@ def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
 
 def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
     """The completion in an OpenAI-style response body. Raises BadShapeError when it is none."""
-    if data.get("error") is not None or data.get("object") == "error":
-        raise BadShapeError(f"an error with status 200: {data.get('error') or data.get('message')}")
+    if _is_error(data):
+        raise BadShapeError(f"an error with status 200: {_told(data)}")
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise BadShapeError("no choices in the response")
@@ -280,6 +397,18 @@ def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
     _refuse_unfinished(completion)
     _refuse_swallowed_text(completion)
     return completion
+
+
+def _is_error(data: Mapping[str, Any]) -> bool:
+    """Either shape of real servers: wrapped, or flat as SGLang's."""
+    return data.get("error") is not None or data.get("object") == "error"
+
+
+def _told(data: Mapping[str, Any]) -> str:
+    """What an error body says, in either shape of real servers; values of any other type are not spelled out."""
+    error = data.get("error")
+    said = error.get("message") if isinstance(error, dict) else error or data.get("message")
+    return said[:_DETAIL_CHARACTERS] if isinstance(said, str) else "without a message"
 
 
 def _refuse_unfinished(completion: Completion) -> None:
@@ -317,4 +446,5 @@ def _text(data: Mapping[str, Any], key: str) -> str | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+    return value if isinstance(value, int) and is_count else None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gatekit.errors import InfraError
 from gatekit.records import spec as spec_records
 from gatekit.records.answers import Completion, Failure, FailureKind
+from gatekit.records.run import RETRIED
 from gatekit.run.client import Client, Refusal
 from gatekit.run.stopping import NeverStopping, Stopping, StopReason
 
@@ -62,7 +64,9 @@ class Asking:
     `on_answer` is called once per finished question, in order of completion. `watch` returns why the server
     is gone, or None while it lives. `stopping` says after each answer whether the rest is needed, and how many
     requests may be in flight; once it said no, `stopped` is its reason and no answer is taken any more. `hint`
-    gives the next step after a failure that ends the run. `events` are the outages that were survived.
+    gives the next step after a failure that ends the run. `events` are the outages that were survived and, once
+    `run` is over, how often which fault was answered by another attempt, whatever became of the question. `todo`
+    are the places of the bodies to ask, all of them by default; `answered` were answered before.
     """
 
     def __init__(
@@ -77,6 +81,8 @@ class Asking:
         watch: Callable[[], str | None],
         stopping: Stopping | None = None,
         hint: Callable[[FailureKind], str] = lambda kind: "",
+        todo: Iterable[int] | None = None,
+        answered: int = 0,
     ) -> None:
         self.client = client
         self.bodies = bodies
@@ -88,12 +94,15 @@ class Asking:
         self.stopping: Stopping = NeverStopping() if stopping is None else stopping
         self.stopped: StopReason | None = None
         self.hint = hint
-        self.answered = 0
+        self.todo = range(len(bodies)) if todo is None else todo
+        self.answered = answered
         self.events: list[str] = []
         self.end_s = 0.0
         self.last_success_s = 0.0
         self.last_failure: Failure | None = None
         self._outage: Failure | None = None
+        self._retried: Counter[str] = Counter()
+        self._asked_to_wait_s = 0.0
         self._is_wide = asyncio.Event()
         self._is_over = asyncio.Event()
 
@@ -104,7 +113,7 @@ class Asking:
         """
         self.last_success_s = time.monotonic()
         self.end_s = self.last_success_s + self.limits.deadline_s
-        todo = iter(range(len(self.bodies)))
+        todo = iter(self.todo)
         tasks = [asyncio.create_task(self._worker(number, todo)) for number in range(self._width())]
         watcher = asyncio.create_task(self._watch())
         stoppers = [asyncio.create_task(event.wait()) for event in (stop, self._is_over)]
@@ -122,6 +131,15 @@ class Asking:
             return error.why
         finally:
             await _cancel(*tasks, workers, watcher, *stoppers)
+            self.events += self._retries()
+
+    def _retries(self) -> list[str]:
+        """`retried: 131 x HTTP 500, 12 x HTTP 429 (waited 24 s for Retry-After)`, if anything was."""
+        if not self._retried:
+            return []
+        kinds = ", ".join(f"{times} x {what}" for what, times in self._retried.most_common())
+        waited = f" (waited {self._asked_to_wait_s:.0f} s for Retry-After)" if self._asked_to_wait_s else ""
+        return [f"{RETRIED}{kinds}{waited}"]
 
     def _width(self) -> int:
         return min(self.limits.concurrency, len(self.bodies))
@@ -152,6 +170,14 @@ class Asking:
                 self._finish(index, result.failure, attempts, None)
                 return
             await asyncio.sleep(pause_s)
+            self._count(result, pause_s)
+
+    def _count(self, refusal: Refusal, pause_s: float) -> None:
+        """A refusal that another attempt follows, after this pause."""
+        kind = refusal.failure.kind.value.replace("_", " ")
+        self._retried[kind if refusal.status is None else f"HTTP {refusal.status}"] += 1
+        if refusal.retry_after_s is not None:
+            self._asked_to_wait_s += pause_s
 
     def _succeeded(self, now_s: float) -> None:
         gap_s = now_s - self.last_success_s
