@@ -19,7 +19,7 @@ from gatekit.cli.crash import tell_bug
 from gatekit.cli.live import live_progress
 from gatekit.cli.output import put, warn
 from gatekit.cli.shadowed import announce
-from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, fold
+from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, Interrupted, fold
 from gatekit.fanout.sequential import Ended, one_after_another
 from gatekit.history.place import Place, place_of
 from gatekit.history.rebuild_hint import hint_here
@@ -46,6 +46,11 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     from gatekit.spec.resolve import config_dirs, resolve, resolve_many
 
     options = _parse(arguments)
+    if options.resume is not None:
+        return _resume(options, environ)
+    if options.dir is not None:
+        what = "--dir is for --resume"
+        raise ConfigError.one(what, reason="bad-arguments", hint=f"say history.dir={options.dir}")
     if options.matrix:
         return _matrix(options, environ)
     dirs = config_dirs(options.config_dir, environ)
@@ -60,7 +65,17 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     announce(dirs, [options.overrides])
     if options.cfg:
         return _show([spec], as_json=options.json)
-    ended = _run_one(spec, options.overrides, options, environ)
+    return _told(_run_one(spec, options.overrides, options, environ), options)
+
+
+def _resume(options: Namespace, environ: Mapping[str, str]) -> ExitCode:
+    from gatekit.cli.resuming import chosen_run
+
+    spec, options.run_id = chosen_run(options, environ)
+    return _told(_run_one(spec, options.overrides, options, environ), options)
+
+
+def _told(ended: Ended, options: Namespace) -> ExitCode:
     return fold([ended.exit_code, given_out(json.dumps(ended.summary, indent=2))]) if options.json else ended.exit_code
 
 
@@ -94,7 +109,7 @@ def _matrix(options: Namespace, environ: Mapping[str, str]) -> ExitCode:
 
 def _refuse_words(options: Namespace, dirs: Sequence[Path]) -> None:
     """A word that is no override may be meant for a matrix."""
-    from gatekit.spec.matrix.words import is_word, meant_by
+    from gatekit.spec.matrix.words import is_word
 
     if options.only:
         raise ConfigError.one(
@@ -102,7 +117,13 @@ def _refuse_words(options: Namespace, dirs: Sequence[Path]) -> None:
         )
     for word in filter(is_word, options.overrides):
         what = f"{escape_terminal(word, _WORD_CHARACTERS)!r} is no override"
-        raise ConfigError.one(what, reason="bad-override", hint=meant_by(word, dirs) or "overrides are KEY=VALUE")
+        raise ConfigError.one(what, reason="bad-override", hint=_meant(word, dirs, options))
+
+
+def _meant(word: str, dirs: Sequence[Path], options: Namespace) -> str:
+    from gatekit.spec.matrix.words import meant_by
+
+    return meant_by(word, dirs, options.config_dir) or "overrides are KEY=VALUE"
 
 
 def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str]) -> ExitCode:
@@ -136,6 +157,8 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--cfg", action="store_true")
     parser.add_argument("--config-dir", action="append", default=[])
     parser.add_argument("--run-id")
+    parser.add_argument("--resume", metavar="RUN")
+    parser.add_argument("--dir")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--allow-inconclusive", action="store_true")
     options = parse(parser, arguments)
@@ -161,6 +184,7 @@ def run_spec(
     spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str], progress: Progress
 ) -> tuple[Finished, ExitCode]:
     """One spec to its verdict, and the exit code of that; the hint is as it is to be typed."""
+    from gatekit.cli.resuming import hint_to_go_on, resume_command, told_how_to_go_on
     from gatekit.run.execute import Surroundings, execute
     from gatekit.spec.locks import lock_for, recompute_command
 
@@ -169,10 +193,15 @@ def run_spec(
         environ=environ, now=lambda: datetime.now(UTC), cache_dir=cache_dir(environ), progress=progress
     )
     run_id = _new_run_id(spec) if options.run_id is None else options.run_id
-    finished = execute(spec, run_id=run_id, around=around, lock=lock_for(spec, command=command))
+    resume = resume_command(run_id, typed, options)
+    try:
+        finished = execute(spec, run_id=run_id, around=around, lock=lock_for(spec, command=command))
+    except (Interrupted, KeyboardInterrupt) as stop:
+        raise told_how_to_go_on(stop, spec, run_id, resume, environ) from None
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     place = place_of(spec.history, environ)
-    return replace(finished, record=_completed(finished.record, command, place)), code
+    hint = hint_to_go_on(finished.record, resume)
+    return replace(finished, record=_completed(finished.record, hint, command, place)), code
 
 
 def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str]) -> Ended:
@@ -192,9 +221,9 @@ def _run_one(spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapp
     return Ended(exit_code=code, summary=summarise(record, exit_code=code, stored_at=stored_at))
 
 
-def _completed(record: RunRecord, command: str, place: Place) -> RunRecord:
+def _completed(record: RunRecord, hint: str, command: str, place: Place) -> RunRecord:
     """The record as it is printed: its hint with the id of the run and the command as it is to be typed."""
-    hint = record.verdict.hint.replace("gatekit thresholds recompute ... --write", command)
+    hint = hint.replace("gatekit thresholds recompute ... --write", command)
     return replace(record, verdict=replace(record.verdict, hint=hint_here(hint, place, record.run_id)))
 
 

@@ -8,22 +8,26 @@ from datetime import datetime
 from pathlib import Path
 
 from gatekit import __version__
-from gatekit.errors import InfraError
+from gatekit.errors import ConfigError, InfraError
 from gatekit.gate.decide import decide, sequential_test
 from gatekit.gate.settled import settler
 from gatekit.history.past import past_runs
 from gatekit.history.place import connected, place_of
+from gatekit.history.records_folder import JOURNAL_NAME
 from gatekit.history.remember import KeptError, remember
 from gatekit.records.answers import count, statuses
 from gatekit.records.lock import Lock
 from gatekit.records.past import Past
-from gatekit.records.run import RunRecord
+from gatekit.records.run import RECORD_FORMAT, RunRecord
 from gatekit.records.secrets import without_secrets
 from gatekit.records.spec import EngineKind, Spec
 from gatekit.records.verdict import Outcome, Verdict
+from gatekit.run.journal import Journal
+from gatekit.run.journal_lines import Header
 from gatekit.run.measure import Measured, measure
-from gatekit.run.plan import Plan, make_plan
+from gatekit.run.plan import Plan, make_plan, refuse_recorded
 from gatekit.run.progress import Progress
+from gatekit.run.resume import refuse_other
 from gatekit.run.stopping import EarlyStopping, NeverStopping, Stopping
 
 # These only cost answers; what was measured before them stands. Any other failure spoils the whole run.
@@ -54,31 +58,59 @@ class Finished:
 def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None = None) -> Finished:
     """The verdict of one spec, with its record stored. `lock` is its locked threshold where it has one.
 
-    Raises ConfigError for wrong input; InfraError for a dataset, GPU, program or storage that is missing
-    before any question is asked; Interrupted after SIGINT, SIGTERM or SIGHUP. What goes wrong later is a
-    verdict.
+    A run of this id that was begun and has no record goes on: only the questions that its journal lacks are asked.
+
+    Raises ConfigError for wrong input, also where the run was begun with another spec or questions or is going on
+    elsewhere; InfraError for a dataset, GPU, program or storage that is missing before any question is asked, and
+    for another server than the one that began the run; Interrupted after SIGINT, SIGTERM or SIGHUP. What goes wrong
+    later is a verdict.
     """
     around.progress.phase("checking machine, history and dataset")
     with connected(place_of(spec.history, around.environ)) as place:
         plan = make_plan(spec, place=place, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
         past = replace(past_runs(place, spec, plan.comparability, exclude_run_id=run_id), lock=lock)
-    started_at = _utc(around.now())
-    stopping = _stopping(plan, past)
-    measured = measure(plan, environ=around.environ, progress=around.progress, stopping=stopping)
-    warnings = (*plan.selection.warnings, *measured.warnings, *stopping.notes, *_future(past, started_at))
-    record = RunRecord(
-        run_id=run_id,
+    header = _header(plan, _utc(around.now()))
+    with Journal(plan.run_dir / JOURNAL_NAME) as journal:
+        refuse_recorded(plan.place.dir, run_id)  # whoever held the journal until now may have written one
+        if journal.kept is not None:
+            refuse_other(journal.kept, header)
+        journal.begin(header)
+        try:
+            return _finish(plan, journal, header if journal.kept is None else journal.kept.header, past, around)
+        except (ConfigError, InfraError):  # no server, no answer, no verdict
+            journal.discard()
+            raise
+
+
+def _header(plan: Plan, began_at: str) -> Header:
+    return Header(
+        record=RECORD_FORMAT,
+        run_id=plan.run_id,
         gatekit_version=__version__,
-        started_at=started_at,
+        began_at=began_at,
+        spec=without_secrets(plan.spec),
+        comparability=plan.comparability,
+    )
+
+
+def _finish(plan: Plan, journal: Journal, header: Header, past: Past, around: Surroundings) -> Finished:
+    stopping = _stopping(plan, past)
+    measured = measure(plan, journal, environ=around.environ, progress=around.progress, stopping=stopping)
+    future = _future(past, header.began_at)
+    warnings = (*plan.selection.warnings, *measured.warnings, *stopping.notes, *future)
+    record = RunRecord(
+        run_id=plan.run_id,
+        gatekit_version=__version__,
+        started_at=header.began_at,
         finished_at=_utc(around.now()),
-        spec=without_secrets(spec),
+        spec=without_secrets(plan.spec),
         dataset=plan.dataset,
         comparability=plan.comparability,
         served=measured.served,
         counts=count(measured.observations, planned=len(plan.dataset.question_ids)),
         observations=measured.observations,
         verdict=_verdict(plan, measured, past, warnings),
-        events=_events(measured),
+        events=(*_other_version(header), *_events(measured)),
     )
     try:
         path, stored = remember(plan.place, record)
@@ -87,6 +119,12 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None 
         return Finished(record=error.record, path=error.path, storage_failure=error)
     except InfraError as error:
         return Finished(record=record, path=None, storage_failure=error)
+
+
+def _other_version(header: Header) -> tuple[str, ...]:
+    """What a record says of a run that another gatekit began."""
+    began_with = header.gatekit_version
+    return () if began_with == __version__ else (f"begun by gatekit {began_with}, resumed by {__version__}",)
 
 
 def _utc(moment: datetime) -> str:

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gatekit.engine.serve import Endpoint, serve
 from gatekit.errors import ExitCode, InfraError, Interrupted
-from gatekit.records.answers import Observation
+from gatekit.records.answers import Completion, Observation
 from gatekit.records.run import Served
-from gatekit.report.escape import escape_terminal
+from gatekit.records.spec import EngineKind, Spec
 from gatekit.run.client import Client
+from gatekit.run.context import tight_contexts, within_context
+from gatekit.run.empties import believed, still_open, while_asking
 from gatekit.run.hints import hint
+from gatekit.run.identity import Identity, confirmed, served, unverified
 from gatekit.run.journal import Journal
+from gatekit.run.journal_lines import Done, Kept, ServerSeen
 from gatekit.run.loop import Answer, Asking
 from gatekit.run.observe import Observer, suspicions
 from gatekit.run.plan import Plan
+from gatekit.run.port_watch import watched
 from gatekit.run.progress import Progress
-from gatekit.run.readiness import Identity, Readiness
+from gatekit.run.readiness import Readiness
+from gatekit.run.recheck import Recheck
 from gatekit.run.requests import bodies
-from gatekit.run.server_process import gone, log_tail
-from gatekit.run.signals import Stop, StoppedError, stop_on_signals, unless_stopped
+from gatekit.run.same_server import refuse_another, seen
+from gatekit.run.server_process import log_tail
+from gatekit.run.signals import DRAIN_S, Stop, StoppedError, stop_on_signals, unless_stopped
 from gatekit.run.stopping import NeverStopping, Stopping, StopReason
+from gatekit.task.answer_text import answer_under
 
-JOURNAL_NAME = "journal.jsonl"
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
 _LOG_LINES = 50
-_SHOWN_NAMES = 5
+_DRAINING = f"stopping, with {DRAIN_S:g} s for the answers in flight; a second one stops at once"
+# Answers that came before one of these may not be those of the server that was to be measured.
+_SPOIL = frozenset({"server-changed", "port-taken"})
+_MOST_SEED_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,54 +62,122 @@ class Measured:
 
 
 def measure(
-    plan: Plan, *, environ: Mapping[str, str], progress: Progress, stopping: Stopping | None = None
+    plan: Plan,
+    journal: Journal,
+    *,
+    environ: Mapping[str, str],
+    progress: Progress,
+    stopping: Stopping | None = None,
 ) -> Measured:
     """What asking brought; every process that it started is gone.
 
-    Without `stopping` every question is asked.
+    What the journal kept of earlier parts is not asked again, and where nothing is missing no server is started.
+    Without `stopping` every other question is asked.
 
-    Raises InfraError when the engine cannot be started at all, and Interrupted after a signal.
+    Raises InfraError when the engine cannot be started at all, or is another than the one that began the run, and
+    Interrupted after a signal.
     """
+    kept = journal.kept
+    observer = Observer(plan, journal, progress, () if kept is None else kept.answers)
+    if kept is not None and kept.done is not None:
+        return _measured_before(plan, observer, kept, kept.done)
     progress.phase(f"starting engine {plan.spec.engine.name}")
     known = plan.selection.questions
-    with serve(plan.spec, run_dir=plan.run_dir, questions=known, environ=environ) as endpoint:
-        return asyncio.run(_measure(plan, endpoint, progress, stopping or NeverStopping()))
+    try:
+        with serve(_same_flips(plan.spec, kept), run_dir=plan.run_dir, questions=known, environ=environ) as endpoint:
+            measured = asyncio.run(_measure(plan, journal, endpoint, observer, progress, stopping or NeverStopping()))
+        return replace(measured, warnings=(*endpoint.notices, *measured.warnings))
+    except KeyboardInterrupt as error:  # before asking, or the second one while the server stops
+        code = getattr(error, "exit_code", ExitCode.INTERRUPTED)
+        name = "SIGINT" if code is ExitCode.INTERRUPTED else "SIGTERM"
+        journal.end(name)
+        raise _interrupted(name, code, observer, plan) from None
 
 
-async def _measure(plan: Plan, endpoint: Endpoint, progress: Progress, stopping: Stopping) -> Measured:
+def _measured_before(plan: Plan, observer: Observer, kept: Kept, done: Done) -> Measured:
+    """What an earlier part measured to its end."""
+    observer.tell_all()
+    scored = observer.in_order(None) if done.stopped_early is None else observer.finished()
+    return Measured(
+        observations=believed(scored, plan.spec.gate.max_empty_share),
+        served=done.served,
+        failure=None,
+        stopped_early=done.stopped_early,
+        warnings=done.warnings,
+        events=(*kept.events, "resumed when every answer was there: no server was started"),
+    )
+
+
+def _same_flips(spec: Spec, kept: Kept | None) -> Spec:
+    """The spec to serve: a simulated model that goes on flips as it did."""
+    seed = kept.servers[0].flip_seed if kept is not None and kept.servers else None
+    is_known = seed is not None and len(seed) <= _MOST_SEED_DIGITS and seed.isascii() and seed.isdecimal()
+    if spec.engine.kind is not EngineKind.SIM or spec.engine.flip_seed is not None or not is_known:
+        return spec
+    return replace(spec, engine=replace(spec.engine, flip_seed=int(seed or 0)))
+
+
+async def _measure(
+    plan: Plan, journal: Journal, endpoint: Endpoint, observer: Observer, progress: Progress, stopping: Stopping
+) -> Measured:
     client = Client(
         endpoint.base_url,
         api_key=endpoint.api_key,
         request_timeout_s=plan.spec.client.request_timeout_s,
+        streams=plan.spec.protocol.stream,
     )
-    with stop_on_signals() as stop, Journal(plan.run_dir / JOURNAL_NAME) as journal:
-        observer = Observer(plan, journal, progress)
-        async with client:
-            pass_ = _Pass(plan, endpoint, client, observer, progress, stopping)
+    with stop_on_signals(lambda number: progress.phase(f"{number.name}: {_DRAINING}")) as stop:
+        pass_ = _Pass(plan, journal, endpoint, client, observer, progress, stopping)
+        async with client, _syncing(journal, observer):
             failure = await pass_.run(stop)
         if stop.signal is not None:
-            raise _interrupted(stop.signal, observer.done, plan)
+            _stopped_by(stop, journal, endpoint)
+            code = ExitCode.INTERRUPTED if stop.signal.name == "SIGINT" else ExitCode.TERMINATED
+            raise _interrupted(stop.signal.name, code, observer, plan)
     stopped = pass_.stopped
-    observations = observer.in_order(failure) if stopped is None else observer.finished()
-    unverified = _unverified(endpoint, pass_.identity, client.models_answered)
+    scored = observer.in_order(failure) if stopped is None else observer.finished()
+    observations = believed(scored, plan.spec.gate.max_empty_share)
+    unsure = unverified(endpoint, pass_.identity, client.models_answered)
     log = () if failure is None else tuple(f"server log: {line}" for line in log_tail(endpoint, _LOG_LINES))
-    return Measured(
+    measured = Measured(
         observations=observations,
-        served=_served(plan, endpoint, pass_.identity),
+        served=served(plan.spec, endpoint, pass_.identity),
         failure=failure,
         stopped_early=None if stopped is None else stopped.text,
-        warnings=(*unverified, *pass_.warnings, *suspicions(observations)),
+        warnings=(*unsure, *pass_.warnings, *suspicions(observations), *tight_contexts(observations, plan.spec)),
         events=(*pass_.events, *log),
     )
+    _close(journal, measured, has_asked=pass_.asking is not None)
+    return measured
 
 
-def _unverified(endpoint: Endpoint, identity: Identity | None, answered: Collection[str]) -> tuple[str, ...]:
-    if identity is None or identity.models is not None:
-        return ()
-    what = f"not verified: {endpoint.base_url} lists no models"
-    if answered:
-        return (f"{what}; that {endpoint.served_model} answered is what its answers say",)
-    return (f"{what} and its answers name none: any model may have answered",)
+def _stopped_by(stop: Stop, journal: Journal, endpoint: Endpoint) -> None:
+    journal.end(stop.signal.name if stop.signal is not None else "")
+    if stop.is_hasty and endpoint.process is not None:
+        endpoint.process.stop(0)
+
+
+def _close(journal: Journal, measured: Measured, *, has_asked: bool) -> None:
+    """Write how it ended, and so whether the rest may be asked later."""
+    failure = measured.failure
+    if failure is None:
+        end = Done(served=measured.served, stopped_early=measured.stopped_early, warnings=measured.warnings)
+        journal.done(end)
+    elif failure.reason in _SPOIL and has_asked:
+        journal.spoil(failure.message)
+    else:
+        journal.end(failure.reason)
+
+
+@asynccontextmanager
+async def _syncing(journal: Journal, observer: Observer) -> AsyncIterator[None]:
+    """Inside of it answers reach the disk, and are told of, a moment after they came."""
+    task = asyncio.create_task(journal.sync_often(observer.tell))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class _Pass:
@@ -105,6 +186,7 @@ class _Pass:
     def __init__(
         self,
         plan: Plan,
+        journal: Journal,
         endpoint: Endpoint,
         client: Client,
         observer: Observer,
@@ -112,55 +194,109 @@ class _Pass:
         stopping: Stopping,
     ) -> None:
         self.plan = plan
+        self.journal = journal
         self.endpoint = endpoint
         self.client = client
         self.observer = observer
         self.progress = progress
         self.stopping = stopping
+        self.watch = watched(endpoint)
         self.identity: Identity | None = None
         self.stopped: StopReason | None = None
+        self.asking: Asking | None = None
+        self.recheck: Recheck | None = None
+        self._events_kept = 0
         self.warnings: tuple[str, ...] = ()
-        self.events: tuple[str, ...] = ()
+        self.events: tuple[str, ...] = () if journal.kept is None else journal.kept.events
 
     async def run(self, stop: Stop) -> InfraError | None:
-        """What went wrong, or None; returns early when a signal came."""
-        watch = partial(gone, self.endpoint)
-        waiting = f"waiting for {self.endpoint.base_url}"
-        self.progress.phase(waiting)
-        readiness = Readiness(
-            self.plan.spec,
-            self.endpoint,
-            self.client,
-            watch,
-            on_wait=lambda why: self.progress.phase(f"{waiting}: {why}"),
-        )
+        """What went wrong, or None; returns early when a signal came.
+
+        Raises InfraError for another server than the one that began the run: nothing was asked then.
+        """
         try:
-            self.identity = await unless_stopped(readiness.wait(), stop)
-            self.events += (f"ready after {time.monotonic() - readiness.began_s:.1f} s",)
-            self.progress.phase(f"asking {len(self.plan.prompts)} questions")
-            asking = self._asking(watch)
-            failure = await asking.run(stop)
-            self.stopped = asking.stopped
-            self.events += tuple(asking.events)
+            readiness, identity = await self._ready(stop)
+        except StoppedError:
+            return None
+        except InfraError as error:
+            return error
+        self._goes_on(seen(self.endpoint, identity))
+        try:
+            failure = await self._ask(stop, Recheck(readiness.identification, identity))
+            self.observer.tell_all()
             if failure is None and not stop.is_set():
-                self._compare(self.identity, await unless_stopped(readiness.identity_again(self.identity), stop))
+                after = await unless_stopped(readiness.identification.after(identity), stop)
+                self.identity = confirmed(identity, after)
+                self.warnings += self.identity.warnings
         except StoppedError:
             return None
         except InfraError as error:
             return error
         return failure
 
-    def _compare(self, before: Identity, after: Identity) -> None:
-        """Two known and different answers are a change; what could not be asked again is said, and no change."""
-        if _differ(_set(before.models), _set(after.models)) or _differ(before.version, after.version):
-            what = f"the server changed during the run: {_shown(before)} before, {_shown(after)} after"
-            raise InfraError(what, reason="server-changed", hint="answers of two servers are never pooled")
-        pairs = {"the model list": (before.models, after.models), "the version": (before.version, after.version)}
-        missing = " and ".join(name for name, (old, new) in pairs.items() if old is not None and new is None)
-        if missing:
-            self.warnings += (f"not verified: {missing} could not be checked after the run",)
+    async def _ready(self, stop: Stop) -> tuple[Readiness, Identity]:
+        waiting = f"waiting for {self.endpoint.base_url}"
+        self.progress.phase(waiting)
+        readiness = Readiness(
+            self.plan.spec,
+            self.endpoint,
+            self.client,
+            self.watch,
+            on_wait=lambda why: self.progress.phase(f"{waiting}: {why}"),
+        )
+        self.identity = await unless_stopped(readiness.wait(), stop)
+        self.warnings += self.identity.warnings
+        self.events += (f"ready after {time.monotonic() - readiness.began_s:.1f} s", *readiness.notes)
+        return readiness, self.identity
 
-    def _asking(self, watch: Callable[[], str | None]) -> Asking:
+    def _goes_on(self, server: ServerSeen) -> None:
+        """Take up what earlier parts left, if this is their server, and write that it answers from here on."""
+        kept = self.journal.kept
+        earlier: tuple[str, ...] = () if kept is None else kept.events
+        new = self.events[len(earlier) :]
+        if kept is not None:
+            self.warnings += refuse_another(kept.servers, server)
+            for index, observation in self.observer.in_order_of_completion():
+                self.stopping.dispatched(index)
+                self.stopping.answered(index, still_open(observation))
+            new = (_resumed(self.observer, len(self.plan.prompts), kept), *new)
+        self.journal.server(server)
+        for event in new:
+            self.journal.event(event)
+        self.events = (*earlier, *new)
+
+    async def _ask(self, stop: Stop, recheck: Recheck) -> InfraError | None:
+        """Ask what is missing, unless what is there is enough. Raises InfraError once another server answers."""
+        missing = self.observer.missing
+        self.stopped = self.stopping.verdict()
+        if not missing or self.stopped is not None:
+            return None
+        self.observer.tell_all()
+        planned = len(self.plan.prompts)
+        what = f"{planned}" if len(missing) == planned else f"the {len(missing)} missing ones of {planned}"
+        self.progress.phase(f"asking {what} questions")
+        self.recheck = recheck
+        self.asking = self._asking(_until(stop, missing))
+        asking, checking = asyncio.create_task(self.asking.run(stop.at_once)), asyncio.create_task(recheck.run())
+        try:
+            await asyncio.wait({asking, checking}, return_when=asyncio.FIRST_COMPLETED)
+            failure = asking.result() if asking.done() else await checking
+        finally:
+            for task in (asking, checking):
+                task.cancel()
+            await asyncio.gather(asking, checking, return_exceptions=True)
+            self._keep_events(self.asking)
+        self.stopped = self.asking.stopped
+        return failure
+
+    def _keep_events(self, asking: Asking) -> None:
+        """What happens on the way is in the journal as soon as the next answer is."""
+        for event in asking.events[self._events_kept :]:
+            self._events_kept += 1
+            self.events += (event,)
+            self.journal.event(event)
+
+    def _asking(self, todo: Iterator[int]) -> Asking:
         spec = self.plan.spec
         return Asking(
             self.client,
@@ -169,48 +305,38 @@ class _Pass:
             limits=spec.client,
             expected_model=self.endpoint.served_model,
             on_answer=self._take,
-            watch=watch,
+            watch=self.watch,
             stopping=self.stopping,
             hint=lambda kind: hint(kind, spec),
+            todo=todo,
+            answered=self.observer.answered,
         )
 
     def _take(self, answer: Answer) -> None:
-        self.stopping.answered(answer.index, self.observer.add(answer))
+        if isinstance(answer.result, Completion):
+            read = answer_under(self.plan.spec.protocol, answer.result)
+            answer = replace(answer, result=within_context(read, self.plan.spec))
+        observation = self.observer.add(answer)
+        if self.asking is not None and self.recheck is not None:
+            self._keep_events(self.asking)
+            self.recheck.after_answer(self.asking.last_failure)
+        self.stopping.answered(answer.index, while_asking(answer, observation.status))
 
 
-def _set(models: tuple[str, ...] | None) -> frozenset[str] | None:
-    """The order of a model list is no part of who answers."""
-    return None if models is None else frozenset(models)
+def _until(stop: Stop, missing: Sequence[int]) -> Iterator[int]:
+    """The missing questions, none any more once a signal came."""
+    for index in missing:
+        if stop.is_set():
+            return
+        yield index
 
 
-def _differ(before: object, after: object) -> bool:
-    return before is not None and after is not None and before != after
+def _resumed(observer: Observer, planned: int, kept: Kept) -> str:
+    why = "was killed" if kept.end is None else f"ended by {kept.end}"
+    starts = len(kept.servers) + 1
+    return f"resumed at {observer.answered} of {planned} answers, after the part before {why}; server start {starts}"
 
 
-def _shown(identity: Identity) -> str:
-    names = identity.models or ()
-    listed = ", ".join(escape_terminal(name, limit=80) for name in names[:_SHOWN_NAMES]) or "no model"
-    more = ", ..." if len(names) > _SHOWN_NAMES else ""
-    return f"{listed}{more}" + (f" version {identity.version}" if identity.version else "")
-
-
-def _interrupted(number: signal.Signals, done: int, plan: Plan) -> Interrupted:
-    what = f"{number.name} after {done} of {len(plan.prompts)} questions: no verdict, no record"
-    code = ExitCode.INTERRUPTED if number is signal.SIGINT else ExitCode.TERMINATED
-    return Interrupted(what, exit_code=code, hint=f"the answers so far are in {plan.run_dir / JOURNAL_NAME}")
-
-
-def _served(plan: Plan, endpoint: Endpoint, identity: Identity | None) -> Served | None:
-    if identity is None:
-        return None
-    build = endpoint.build
-    if build is None and identity.version is not None:
-        build = f"{plan.spec.engine.name}-{identity.version}"
-    return Served(
-        engine=plan.spec.engine.name,
-        build=build,
-        model=endpoint.served_model,
-        base_url=endpoint.base_url,
-        simulated=endpoint.simulated,
-        details={**identity.info, **endpoint.details},
-    )
+def _interrupted(name: str, code: ExitCode, observer: Observer, plan: Plan) -> Interrupted:
+    what = f"{name} after {observer.answered} of {len(plan.prompts)} answers: no verdict, no record"
+    return Interrupted(what, exit_code=code, hint=f"the answers so far are in {plan.run_dir}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from gatekit.errors import InfraError
 from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status
@@ -20,32 +21,88 @@ _SHOWN_IDS = 20
 _SHOWN_DETAIL = 120
 
 
-class Observer:
-    """Takes the answers of one run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tally:
+    """How many questions are finished, and how."""
 
-    def __init__(self, plan: Plan, journal: Journal, progress: Progress) -> None:
+    done: int = 0
+    correct: int = 0
+    lost: int = 0
+
+
+class Observer:
+    """Takes the answers of one run, after those of its earlier parts; a question that these lost counts as open."""
+
+    def __init__(self, plan: Plan, journal: Journal, progress: Progress, before: Sequence[Observation] = ()) -> None:
         self._questions = plan.selection.questions
         self._extractor = plan.extractor
         self._journal = journal
         self._progress = progress
         self._observations: dict[int, Observation] = {}
-        self._correct = 0
-        self._lost = 0
+        self._lost_before: dict[int, Observation] = {}
+        self._tally = _Tally()
+        self._not_yet_told: deque[tuple[int, _Tally]] = deque()
+        index_of = {question.id: index for index, question in enumerate(self._questions)}
+        for seen in before:
+            self._take_back(index_of.get(seen.question_id), seen)
 
     @property
-    def done(self) -> int:
-        """How many questions are finished."""
-        return len(self._observations)
+    def answered(self) -> int:
+        """How many questions brought an answer."""
+        return self._tally.done - self._tally.lost
 
-    def add(self, answer: Answer) -> Status:
-        """Score one answer, write it to the journal, then count it; how its question ended."""
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The places of the questions that are still to be asked."""
+        return tuple(index for index in range(len(self._questions)) if index not in self._observations)
+
+    def in_order_of_completion(self) -> Iterator[tuple[int, Observation]]:
+        """Every finished question by its place."""
+        return iter(self._observations.items())
+
+    def add(self, answer: Answer) -> Observation:
+        """Score one answer, write it to the journal, then count it. What is told of it waits for the disk."""
         observation = observe(answer, self._questions[answer.index], self._extractor)
-        self._journal.append(observation)
-        self._observations[answer.index] = observation
-        self._correct += observation.status is Status.CORRECT
-        self._lost += observation.status is Status.LOST
-        self._progress.answered(self.done, len(self._questions), self._correct, self._lost)
-        return observation.status
+        before = self._lost_before.pop(answer.index, None)
+        if before is not None:
+            observation = replace(observation, attempts=before.attempts + observation.attempts)
+        self._journal.answer(observation)
+        self._count(answer.index, observation)
+        self._not_yet_told.append((self._journal.written, self._tally))
+        return observation
+
+    def tell(self) -> None:
+        """Tell of those answers that are on the disk."""
+        told: _Tally | None = None
+        while self._not_yet_told and self._not_yet_told[0][0] <= self._journal.synced:
+            told = self._not_yet_told.popleft()[1]
+        if told is not None:
+            self._progress.answered(told.done, len(self._questions), told.correct, told.lost)
+
+    def tell_all(self) -> None:
+        """Bring every answer to the disk and tell of all. Raises InfraError as the journal does."""
+        self._journal.sync()
+        self._not_yet_told.clear()
+        if self._tally.done:
+            self._progress.answered(self._tally.done, len(self._questions), self._tally.correct, self._tally.lost)
+
+    def _take_back(self, index: int | None, seen: Observation) -> None:
+        if index is None or _expected(self._questions[index]) != seen.expected:
+            what = f"the journal {self._journal.path} is broken: it answers question {seen.question_id}, never asked so"
+            raise InfraError(what, reason="journal-broken", hint="run again under another run id")
+        if seen.status is Status.LOST:
+            self._lost_before[index] = seen
+        else:
+            self._count(index, seen)
+
+    def _count(self, index: int, seen: Observation) -> None:
+        self._observations[index] = seen
+        tally = self._tally
+        self._tally = _Tally(
+            done=tally.done + 1,
+            correct=tally.correct + (seen.status is Status.CORRECT),
+            lost=tally.lost + (seen.status is Status.LOST),
+        )
 
     def finished(self) -> tuple[Observation, ...]:
         """The finished questions alone, in asking order: of a run that needed no more."""
@@ -55,7 +112,7 @@ class Observer:
         """One observation per question, in asking order; what was never finished is lost."""
         why = "never asked" if failure is None else failure.message
         return tuple(
-            self._observations.get(index) or _never_asked(question, why)
+            self._observations.get(index) or self._lost_before.get(index) or _never_asked(question, why)
             for index, question in enumerate(self._questions)
         )
 
@@ -84,6 +141,7 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
         prompt_tokens=result.prompt_tokens,
         completion_tokens=result.completion_tokens,
         latency_s=None if answer.latency_s is None else round(answer.latency_s, 6),
+        first_token_s=None if result.first_token_s is None else round(result.first_token_s, 6),
         attempts=answer.attempts,
     )
 

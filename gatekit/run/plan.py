@@ -42,7 +42,7 @@ def make_plan(spec: Spec, *, place: Place, run_id: str, cache_dir: Path, environ
     Raises ConfigError for wrong input, InfraError for a machine, history or dataset that cannot be used.
     """
     check_engine(spec, environ)
-    _refuse_taken(place.dir, run_id)
+    refuse_recorded(place.dir, run_id)
     warnings = check_ready(place)
     asked = asked_by_run(spec, cache_dir=cache_dir)
     return Plan(
@@ -58,8 +58,9 @@ def make_plan(spec: Spec, *, place: Place, run_id: str, cache_dir: Path, environ
     )
 
 
-def _refuse_taken(history_dir: Path, run_id: str) -> None:
-    folder = record_path(history_dir, run_id).parent
-    if is_there(folder):
-        what = f"run id {run_id!r} is taken: {folder} exists"
+def refuse_recorded(history_dir: Path, run_id: str) -> None:
+    """Raise ConfigError where the run has a record; one that has none yet may go on."""
+    path = record_path(history_dir, run_id)
+    if is_there(path):
+        what = f"run id {run_id!r} is taken: {path} exists"
         raise ConfigError.one(what, reason="run-id-taken", hint="choose another --run-id, or leave it out")

@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told by the run, in order: phases before and after asking, and one `answered` per finished question."""
+    """Told by the run, in order: phases before and after asking, and `answered` whenever answers reached the disk."""
 
     def phase(self, text: str) -> None:
         """A new phase began, such as `starting the server`."""
 
     def answered(self, done: int, n: int, correct: int, lost: int) -> None:
-        """`done` of `n` questions are finished."""
+        """`done` of `n` questions are finished, and no crash can lose them."""
 
 
 class Silent:

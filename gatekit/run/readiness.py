@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
 
+from gatekit.engine.launch import ServerProcess
+from gatekit.engine.loading import Loading, sample
 from gatekit.engine.serve import Endpoint
 from gatekit.errors import InfraError
-from gatekit.records.answers import Completion, Failure, FailureKind, Prompt
-from gatekit.records.spec import Api, Spec
-from gatekit.report.escape import escape_terminal
-from gatekit.run.client import Client, Refusal, Reply
+from gatekit.records.answers import Completion, Failure, FailureKind
+from gatekit.records.spec import Spec
+from gatekit.run.client import Client, Refusal
 from gatekit.run.hints import hint
+from gatekit.run.identity import MODELS_PATH, Identification, Identity
+from gatekit.run.port_watch import refuse_stranger
 from gatekit.run.requests import bodies
-from gatekit.run.server_info import described
 from gatekit.run.server_process import log_tail
+from gatekit.task.prompts import prompt_of
 
-MODELS_PATH = "/v1/models"
 _POLL_S = 0.25
 _SHORT_S = 10.0
-_AFTER_S = 5.0
-_PAUSE_AFTER_S = 0.5
+_WATCH_S = 0.5
+_TELL_EVERY_S = 10.0
+_WORTH_A_NOTE_S = 60.0
 _WARM_UP = "Question: What is 1 + 1?\nAnswer:"
 _HOPELESS = frozenset(
     {
@@ -35,18 +39,6 @@ _HOPELESS = frozenset(
         FailureKind.WRONG_MODEL,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who answers: the model names it lists (None where it lists none), its version, and what else it says of itself.
-
-    `info` is asked for once, before the run.
-    """
-
-    models: tuple[str, ...] | None
-    version: str | None
-    info: Mapping[str, str] = field(default_factory=dict)
 
 
 class Readiness:
@@ -63,59 +55,71 @@ class Readiness:
         self.spec = spec
         self.endpoint = endpoint
         self.client = client
+        self.identification = Identification(spec, endpoint, client)
         self.watch = watch
         self.on_wait = on_wait
         self.began_s = time.monotonic()
         self.tries = 0
         self.waits_for: FailureKind | None = None
+        self.notes: tuple[str, ...] = ()
 
     async def wait(self) -> Identity:
         """The server's identity once it has given one real completion.
 
-        Raises InfraError when it dies, is somebody else, refuses for good, or does not answer in time.
+        Raises InfraError when it dies, is somebody else, refuses for good, stalls for `engine.stall_timeout_s`, or does
+        not answer in time. Meanwhile a started server is watched: no request that hangs hides its death.
         """
+        if self.endpoint.process is None:
+            return await self._ready()
+        watching = asyncio.create_task(self._watch_it_load(self.endpoint.process))
+        ready = asyncio.create_task(self._ready())
+        try:
+            await asyncio.wait((watching, ready), return_when=asyncio.FIRST_COMPLETED)
+            return ready.result() if ready.done() else watching.result()
+        finally:
+            watching.cancel()
+            ready.cancel()
+            await asyncio.gather(watching, ready, return_exceptions=True)
+
+    async def _watch_it_load(self, process: ServerProcess) -> NoReturn:
+        """Says every few seconds what moves. Raises InfraError when the server is gone, a stranger's, or stalled."""
+        loading = Loading(partial(sample, process))
+        tell_s = _TELL_EVERY_S
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            self._refuse_dead()
+            await asyncio.to_thread(loading.look)
+            if loading.passed_s >= tell_s:
+                tell_s = loading.passed_s + _TELL_EVERY_S
+                self.on_wait(loading.told())
+            if loading.longest_pause_s >= _WORTH_A_NOTE_S:
+                self.notes = (f"no sign of life for {loading.longest_pause_s:.0f} s while starting",)
+            self._refuse_stalled(loading.pause_s)
+
+    def _refuse_dead(self) -> None:
+        gone = self.watch()
+        if gone is not None:
+            raise InfraError(f"the server died while starting: {gone}", reason="server-died")
+
+    def _refuse_stalled(self, pause_s: float) -> None:
+        limit_s = self.spec.engine.stall_timeout_s
+        if limit_s is not None and pause_s >= limit_s:
+            what = f"{self.endpoint.base_url} gave no sign of life for {pause_s:.0f} s while starting"
+            longer = "raise engine.stall_timeout_s if it is only slow" + self._where_to_look()
+            raise InfraError(f"{what}: no output, no memory, no CPU", reason="server-stalled", hint=longer)
+
+    async def _ready(self) -> Identity:
         await self._until_healthy()
-        identity = await self._known_identity()
+        refuse_stranger(self.endpoint)
+        models = await self._expected_models()
         while isinstance(failure := await self._warm_up(), Failure):
             await self._wait_or_give_up(failure)
-        return identity
+        return await self.identification.before(models)
 
-    async def identity_again(self, before: Identity) -> Identity:
-        """The identity after the run, asked for until all that was known before is known again, or for 5 s.
-
-        What cannot be had by then is None.
-        """
-        end_s = time.monotonic() + _AFTER_S
-        models, version = None, None
-        while (left_s := end_s - time.monotonic()) > 0:
-            found = await self._models(left_s)
-            models = models if isinstance(found, Failure) else found
-            version = await self._version(max(end_s - time.monotonic(), _PAUSE_AFTER_S)) or version
-            has_models = models is not None or before.models is None
-            if has_models and (version is not None or before.version is None):
-                break
-            await asyncio.sleep(_PAUSE_AFTER_S)
-        return Identity(models=models, version=version)
-
-    async def _known_identity(self) -> Identity:
-        while isinstance(models := await self._models(_SHORT_S), Failure):
+    async def _expected_models(self) -> tuple[str, ...] | None:
+        while isinstance(models := await self.identification.models(), Failure):
             await self._wait_or_give_up(models, "cannot be verified")
-        expected = self.endpoint.served_model
-        if models is not None and expected not in models:
-            served = ", ".join(escape_terminal(name, limit=80) for name in models[:5]) or "no model"
-            what = f"expected model {expected}, {self.endpoint.base_url} serves {served}"
-            raise InfraError(what, reason="wrong-model", hint=hint(FailureKind.WRONG_MODEL, self.spec))
-        return Identity(models=models, version=await self._version(_SHORT_S), info=await self._info(_SHORT_S))
-
-    async def _models(self, timeout_s: float) -> tuple[str, ...] | Failure | None:
-        """The model list now, None where the server has none (404), or why it cannot be read."""
-        reply = await self.client.get(MODELS_PATH, timeout_s=timeout_s)
-        if isinstance(reply, Refusal):
-            return None if reply.failure.kind is FailureKind.NOT_FOUND else reply.failure
-        names = _model_names(reply)
-        if names is None:
-            return Failure(kind=FailureKind.BAD_SHAPE, detail=f"{MODELS_PATH} is no list of models")
-        return names
+        return self.identification.expected_among(models)
 
     async def _until_healthy(self) -> None:
         path = self.spec.engine.health_path or MODELS_PATH
@@ -133,36 +137,18 @@ class Readiness:
 
     async def _warm_up(self) -> Completion | Failure:
         protocol = self.spec.protocol
-        is_chat = protocol.api is Api.CHAT
-        prompt = Prompt(
-            question_id=-1,
-            text=None if is_chat else _WARM_UP,
-            messages=(("user", _WARM_UP),) if is_chat else None,
-        )
-        (body,) = bodies([prompt], protocol, self.endpoint.served_model)
+        (body,) = bodies([prompt_of(_WARM_UP, protocol, -1)], protocol, self.endpoint.served_model)
         limit_s = min(self.spec.client.request_timeout_s, self._left_s())
         result = await self.client.ask(protocol.api, body, expected_model=self.endpoint.served_model, timeout_s=limit_s)
         return result.failure if isinstance(result, Refusal) else result
 
-    async def _version(self, timeout_s: float) -> str | None:
-        path = self.spec.engine.version_path
-        reply = await self.client.get(path, timeout_s=timeout_s) if path else None
-        version = reply.data.get(self.spec.engine.version_key) if isinstance(reply, Reply) else None
-        return escape_terminal(version, limit=80) if isinstance(version, str) else None
-
-    async def _info(self, timeout_s: float) -> dict[str, str]:
-        path = self.spec.engine.info_path
-        reply = await self.client.get(path, timeout_s=timeout_s) if path else None
-        return described(reply.data, self.spec.engine.info_keys) if isinstance(reply, Reply) else {}
-
     async def _wait_or_give_up(self, failure: Failure, lack: str = "was not ready") -> None:
         self.tries += 1
+        self._refuse_dead()
         if failure.kind in _HOPELESS:
+            refuse_stranger(self.endpoint)
             code = failure.kind.value.replace("_", "-")
             raise InfraError(failure.detail, reason=code, hint=hint(failure.kind, self.spec))
-        gone = self.watch()
-        if gone is not None:
-            raise InfraError(f"the server died while starting: {gone}", reason="server-died")
         if self._left_s() <= _POLL_S:
             waited_s = time.monotonic() - self.began_s
             what = f"{self.endpoint.base_url} {lack} after {waited_s:.0f} s and {self.tries} tries: "
@@ -170,8 +156,12 @@ class Readiness:
             raise InfraError(what + failure.detail, reason="not-ready", hint=longer)
         if failure.kind is not self.waits_for:
             self.waits_for = failure.kind
-            self.on_wait(failure.detail)
+            self.on_wait(self._limit_named() + failure.detail)
         await asyncio.sleep(_POLL_S)
+
+    def _limit_named(self) -> str:
+        """How long it waits, for a server whose loading cannot be watched."""
+        return "" if self.endpoint.process is not None else f"up to {self.spec.engine.startup_timeout_s:g} s: "
 
     def _left_s(self) -> float:
         passed_s = time.monotonic() - self.began_s
@@ -182,10 +172,3 @@ class Readiness:
             return ", or check engine.base_url"
         last = log_tail(self.endpoint, 1)
         return f"; its log: {self.endpoint.process.log_path}" + (f", its last line: {last[0]}" if last else "")
-
-
-def _model_names(reply: Reply) -> tuple[str, ...] | None:
-    listed = reply.data.get("data")
-    if not isinstance(listed, list):
-        return None
-    return tuple(str(item["id"]) for item in listed if isinstance(item, dict) and "id" in item)

@@ -8,6 +8,7 @@ from gatekit.records.canonical import Plain, digest
 from gatekit.report.escape import escape_terminal
 
 _LONGEST = 200
+_ABSENT = object()
 
 
 def described(data: Mapping[str, Plain], keys: Iterable[str]) -> dict[str, str]:
@@ -16,12 +17,23 @@ def described(data: Mapping[str, Plain], keys: Iterable[str]) -> dict[str, str]:
     A key that is not there is left out.
     """
     found = {key: _at(data, key) for key in keys}
-    return {key: _shown(value) for key, value in found.items() if value is not None}
+    return {key: _shown(value) for key, value in found.items() if value is not _ABSENT and value is not None}
+
+
+def settings(data: Mapping[str, Plain], paths: Mapping[str, str]) -> dict[str, str]:
+    """The values at the paths as texts, by the name of the setting; `none` where the server says null."""
+    found = {name: _at(data, path) for name, path in paths.items()}
+    return {name: "none" if one is None else _shown(one) for name, one in found.items() if one is not _ABSENT}
 
 
 def _at(data: Plain, key: str) -> Plain:
     for step in key.split("."):
-        data = data.get(step) if isinstance(data, Mapping) else None
+        if isinstance(data, Mapping) and step in data:
+            data = data[step]
+        elif isinstance(data, list) and step.isdecimal() and int(step) < len(data):
+            data = data[int(step)]
+        else:
+            return _ABSENT
     return data
 
 

@@ -206,8 +206,9 @@ def test_a_survived_outage_is_noted(raw_server: Start) -> None:
     timer.join()
     again.stop()
     assert (failure, len(answers)) == (None, 60)
-    (event,) = events
-    assert re.match(r"no answer for [2-9]\.\d s at answer \d+: c(annot connect|onnection lost)", event)
+    gap, retries = events
+    assert re.match(r"no answer for [2-9]\.\d s at answer \d+: c(annot connect|onnection lost)", gap)
+    assert re.match(r"retried: \d+ x (refused|disconnected)", retries)
 
 
 def test_a_dead_process_is_noticed(raw_server: Start) -> None:

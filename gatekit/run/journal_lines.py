@@ -1,0 +1,190 @@
+"""What stands in a journal: one JSON object a line, its only key the kind, the first one the header."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gatekit.records.answers import Observation, Status
+from gatekit.records.canonical import Plain, canonical_json, from_plain, to_plain
+from gatekit.records.run import Comparability, Served
+from gatekit.records.spec import Spec
+
+T = TypeVar("T")
+
+JOURNAL_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What makes a journal resumable: the spec without secrets and the key that follows from it and its questions.
+
+    `began_at` is when the first of its parts began. `continues` is the run whose answers it began with, which has a
+    record of its own.
+    """
+
+    journal: int = JOURNAL_FORMAT
+    record: int
+    run_id: str
+    gatekit_version: str
+    began_at: str
+    spec: Spec
+    comparability: Comparability
+    continues: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSeen:
+    """Who answers from here on; what is not known is None, and compares with nothing.
+
+    Of a server that was started for this run, `models` is None: it was given a name that nobody else has.
+    `flip_seed` is that of a simulated model.
+    """
+
+    models: tuple[str, ...] | None = None
+    version: str | None = None
+    build: str | None = None
+    weights_sha256: str | None = None
+    flip_seed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """Every question that was needed is answered, and the server was the same to the end: only the verdict is left."""
+
+    served: Served | None
+    stopped_early: str | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a journal holds.
+
+    `answers` has one observation per finished question, in order of completion. `end` says how the last part ended:
+    None where nothing did, because it was killed. `spoiled` is why its answers are of no use. `size` is where the
+    last whole line ends, in bytes, `body` where the first line behind the header begins.
+    """
+
+    header: Header
+    answers: tuple[Observation, ...] = ()
+    servers: tuple[ServerSeen, ...] = ()
+    events: tuple[str, ...] = ()
+    end: str | None = None
+    spoiled: str | None = None
+    done: Done | None = None
+    body: int
+    size: int
+
+
+class BrokenLineError(Exception):
+    """A line that no journal has."""
+
+
+def line_of(kind: str, value: object) -> bytes:
+    """The line of a header, answer, server, event, end, spoiled or done."""
+    return canonical_json({kind: to_plain(value)}) + b"\n"
+
+
+def header_of(line: bytes) -> Header:
+    """The header in a first line. Raises BrokenLineError for anything else, also of a newer gatekit."""
+    kind, value = kind_and_value(line)
+    if kind != "header" or not isinstance(value, dict):
+        raise BrokenLineError("it does not begin with a header")
+    if value.get("journal") != JOURNAL_FORMAT:
+        raise BrokenLineError("it is of another format than this gatekit writes")
+    try:
+        return _built(Header, value)
+    except BrokenLineError as error:
+        version = str(value.get("gatekit_version"))[:20]
+        raise BrokenLineError(f"it was begun by gatekit {version!r}, and does not fit this one: {error}") from None
+
+
+def kind_and_value(line: bytes) -> tuple[str, Plain]:
+    """The only key of the line's object, and its value. Raises BrokenLineError."""
+    try:
+        found = json.loads(line.decode("utf-8", errors="surrogatepass"))
+    except (ValueError, RecursionError):
+        raise BrokenLineError("it is not JSON") from None
+    if not isinstance(found, dict) or len(found) != 1:
+        raise BrokenLineError("it is no line of a journal")
+    return next(iter(found.items()))
+
+
+class Reading:
+    """Takes the lines behind a header, one by one, and makes of them what is kept."""
+
+    def __init__(self, header: Header, body: int) -> None:
+        self._header = header
+        self._body = body
+        self._answers: dict[int, Observation] = {}
+        self._servers: list[ServerSeen] = []
+        self._events: list[str] = []
+        self._end: str | None = None
+        self._spoiled: str | None = None
+        self._done: Done | None = None
+        self._take: Mapping[str, Callable[[Plain], None]] = {
+            "answer": self._answer,
+            "server": self._server,
+            "event": lambda value: self._events.append(_text(value)),
+            "end": self._ended,
+            "spoiled": self._spoils,
+            "done": self._is_done,
+        }
+
+    def add(self, line: bytes) -> None:
+        """One whole line. Raises BrokenLineError."""
+        kind, value = kind_and_value(line)
+        if kind not in self._take:
+            raise BrokenLineError("it is of no kind that a journal has")
+        self._take[kind](value)
+
+    def kept(self, size: int) -> Kept:
+        """What was read, up to `size` bytes."""
+        return Kept(
+            header=self._header,
+            answers=tuple(self._answers.values()),
+            servers=tuple(self._servers),
+            events=tuple(self._events),
+            end=self._end,
+            spoiled=self._spoiled,
+            done=self._done,
+            body=self._body,
+            size=size,
+        )
+
+    def _answer(self, value: Plain) -> None:
+        """What was lost may have been asked again; what was answered never is."""
+        seen = _built(Observation, value)
+        before = self._answers.pop(seen.question_id, None)
+        if before is not None and before.status is not Status.LOST:
+            raise BrokenLineError(f"it answers question {seen.question_id} a second time")
+        self._answers[seen.question_id] = seen
+
+    def _server(self, value: Plain) -> None:
+        self._servers.append(_built(ServerSeen, value))
+        self._end = None
+
+    def _ended(self, value: Plain) -> None:
+        self._end = _text(value)
+
+    def _spoils(self, value: Plain) -> None:
+        self._spoiled = _text(value)
+
+    def _is_done(self, value: Plain) -> None:
+        self._done = _built(Done, value)
+
+
+def _text(value: Plain) -> str:
+    if not isinstance(value, str):
+        raise BrokenLineError("a text is missing")
+    return value
+
+
+def _built(cls: type[T], value: Plain) -> T:
+    try:
+        return from_plain(cls, value)
+    except (TypeError, ValueError) as error:
+        raise BrokenLineError(str(error)[:120]) from None
