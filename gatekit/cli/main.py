@@ -35,6 +35,7 @@ usage:
   python -m gatekit audit [GROUP=OPTION] ...         what the thresholds of the configs really do
   python -m gatekit init model|hw|engine|... NAME    a new config file in your own folder
   python -m gatekit lint [--history DIR]             what no gate covers, and names that say otherwise
+  python -m gatekit reap [--kill]                    servers that a killed run left on this machine
 
 examples:
   python -m gatekit                                  the default: a simulated model, no GPU, no network
@@ -47,7 +48,8 @@ options:
   --matrix NAME          the specs of a matrix; --only SPEC for one of them
   --cfg                  as plan
   --config-dir DIR       a folder of your own config groups; its files come before the shipped ones
-  --run-id NAME          name the run (letters, digits, . _ -)
+  --run-id NAME          name the run (letters, digits, . _ -); one that was cut off goes on where it was
+  --resume RUN           go on with a run that was cut off: only what it lacks is asked; --dir for its history
   --json                 one JSON document on stdout instead of text
   --allow-inconclusive   exit 0 instead of 4 when the evidence supports no verdict
   --version, --help
@@ -58,7 +60,7 @@ exit codes: 0 PASS, 1 FAIL (a measured regression), 2 wrong input, 3 INFRA, 4 IN
 """
 
 _VALUED_OPTIONS = (
-    *("--config-dir", "--run-id", "--matrix", "--only"),
+    *("--config-dir", "--run-id", "--resume", "--matrix", "--only"),
     *("--dir", "--url", "--reason", "--as-of", "--key", "--format"),
 )
 
@@ -135,10 +137,11 @@ def _meant_matrix(word: str, arguments: Sequence[str]) -> str:
     from gatekit.resources import conf_dir
     from gatekit.spec.matrix.words import meant_by
 
-    named = [value for option, value in pairwise(arguments) if option == "--config-dir"]
-    named += os.environ.get("GATEKIT_CONF_PATH", "").split(":")
+    typed = [value for option, value in pairwise(arguments) if option == "--config-dir"]
+    typed += [text.partition("=")[2] for text in arguments if text.startswith("--config-dir=")]
+    named = [*typed, *os.environ.get("GATEKIT_CONF_PATH", "").split(":")]
     with contextlib.suppress(OSError):
-        return meant_by(word, [*map(Path, filter(None, named)), conf_dir()])
+        return meant_by(word, [*map(Path, filter(None, named)), conf_dir()], typed)
     return ""
 
 
@@ -165,6 +168,7 @@ def commands() -> dict[str, Command]:
         "thresholds": _thresholds,
         "init": _init,
         "lint": _lint,
+        "reap": _reap,
     }
 
 
@@ -226,6 +230,12 @@ def _lint(arguments: Sequence[str]) -> ExitCode:
     from gatekit.cli.lint import run
 
     return run(arguments, environ=os.environ)
+
+
+def _reap(arguments: Sequence[str]) -> ExitCode:
+    from gatekit.cli.reap import run
+
+    return run(arguments)
 
 
 def _unwind_on_termination() -> None:

@@ -21,6 +21,7 @@ from threading import Thread
 from aiohttp import web
 
 from gatekit.engine.answer_config import AnswerConfig
+from gatekit.engine.answer_stream import CONTENT_TYPE, stream_of
 from gatekit.engine.answerer import UNKNOWN, Answerer, answerer
 from gatekit.engine.completion_request import RequestError, parse
 from gatekit.engine.faults import Fault, draw
@@ -100,7 +101,7 @@ class AnswerServer:
         asked = parse(await request.read(), api=api, served_model=self._config.served_model)
         question = self._known.asked_in(asked.prompt)
         if question is None:
-            return web.json_response(self._body(api, asked.prompt, generate(UNKNOWN, asked.limits)))
+            return _response(self._body(api, asked.prompt, generate(UNKNOWN, asked.limits)), streams=asked.streams)
         if self._answered == self._config.faults.die_after:
             os._exit(DEATH_CODE)
         ended = self._who.answer(question, asked.limits)
@@ -108,19 +109,19 @@ class AnswerServer:
         await asyncio.sleep(latency_s(self._config.latency, seed=self._config.seed, text=question.text))
         if fault in (Fault.HTTP_500, Fault.DROP, Fault.HANG) or ended is None:
             return await _fail(request, fault)
-        body = json.dumps(self._body(api, asked.prompt, _spoil(ended, fault)))
+        response = _response(self._body(api, asked.prompt, _spoil(ended, fault)), streams=asked.streams)
         if fault is Fault.MALFORMED:
-            return web.Response(text=body[: len(body) // 2], content_type="application/json")
-        return await self._send(request, body)
+            response.text = (response.text or "")[: len(response.text or "") // 2]
+            return response
+        return await self._send(request, response)
 
     def _next_fault(self, question: Question) -> Fault | None:
         attempt = self._attempts[question.id]
         self._attempts[question.id] += 1
         return draw(self._config.faults, seed=self._config.seed, text=question.text, attempt=attempt)
 
-    async def _send(self, request: web.Request, body: str) -> web.StreamResponse:
+    async def _send(self, request: web.Request, response: web.Response) -> web.StreamResponse:
         """Sends an answer; after the last one before its death the process ends once it is on its way."""
-        response = web.Response(text=body, content_type="application/json")
         self._answered += 1
         if self._answered == self._config.faults.die_after:
             await response.prepare(request)
@@ -146,6 +147,12 @@ class AnswerServer:
             "system_fingerprint": self._config.build,
             "usage": _usage(ended, prompt),
         }
+
+
+def _response(body: Plain, *, streams: bool) -> web.Response:
+    if streams:
+        return web.Response(text=stream_of(body), content_type=CONTENT_TYPE)
+    return web.Response(text=json.dumps(body), content_type="application/json")
 
 
 def _usage(ended: Ended, prompt: str) -> Plain:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from gatekit.errors import ConfigError
+from gatekit.errors import ConfigError, Problem
 from gatekit.records.spec import Spec
 from gatekit.resources import weights_file
 
 HOST = "127.0.0.1"
 MODEL_TOKEN = "{model}"  # noqa: S105 - a placeholder, not a password
+
+# The key that sets each knob, and the flags of which one must spell it.
+_SPELLED_BY: Mapping[str, tuple[str, ...]] = {
+    "engine.tensor_parallel_size": ("tensor_parallel_size",),
+    "engine.data_parallel_size": ("data_parallel_size",),
+    "engine.expert_parallel": ("expert_parallel", "expert_parallel_size"),
+    "engine.max_model_len": ("max_model_len", "context_of_all_slots"),
+    "engine.enforce_eager": ("enforce_eager",),
+    "engine.kv_cache_dtype": ("kv_cache_dtype",),
+    "engine.quantization": ("quantization",),
+    "engine.seed": ("seed",),
+    "model.revision": ("revision",),
+    "model.trust_remote_code": ("trust_remote_code",),
+}
 
 
 def server_argv(spec: Spec, *, port: int, served_model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -19,8 +33,8 @@ def server_argv(spec: Spec, *, port: int, served_model: str, environ: Mapping[st
     of `engine.flags`, without those at their default (a true switch appears bare); the model's `server_args`
     for this engine; `engine.args`.
 
-    Raises ConfigError when the engine has no command, spells a knob that does not exist, or the model's
-    name would be read as an option.
+    Raises ConfigError when the engine has no command, spells a knob that does not exist or does not spell one that is
+    set, or the model's name would be read as an option.
     """
     engine = spec.engine
     if not engine.command:
@@ -58,20 +72,43 @@ def path_override(spec: Spec, environ: Mapping[str, str]) -> str:
 
 def _flags(spec: Spec, *, port: int, served_model: str, local: bool) -> tuple[str, ...]:
     knobs = _knobs(spec, port=port, served_model=served_model, local=local)
+    _refuse_unknown(spec, knobs)
+    _refuse_unspelled(spec, knobs)
     argv: list[str] = []
     for knob, spelling in (spec.engine.flags or {}).items():
-        if knob not in knobs:
-            raise ConfigError.one(
-                f"engine.flags.{knob} is no knob of an engine",
-                reason="unknown-knob",
-                hint=f"the knobs are {', '.join(knobs)}",
-            )
         value = knobs[knob]
         if value is True:
             argv.append(spelling)
         elif value is not None:
             argv += (spelling, str(value))
     return tuple(argv)
+
+
+def _refuse_unknown(spec: Spec, knobs: Collection[str]) -> None:
+    for knob in spec.engine.flags or {}:
+        if knob not in knobs:
+            raise ConfigError.one(
+                f"engine.flags.{knob} is no knob of an engine",
+                reason="unknown-knob",
+                hint=f"the knobs are {', '.join(knobs)}",
+            )
+
+
+def _refuse_unspelled(spec: Spec, knobs: Mapping[str, str | int | None]) -> None:
+    """Raise ConfigError for every knob that is set and that the engine has no flag for: it would have no effect."""
+    flags = spec.engine.flags or {}
+    problems = [
+        Problem(
+            where=key,
+            what=f"{key} is set, and engine {spec.engine.name!r} has no flag for it: it would have no effect",
+            reason="knob-not-spelled",
+            hint=f"leave it out, or add its spelling as engine.flags.{spellings[0]}",
+        )
+        for key, spellings in _SPELLED_BY.items()
+        if knobs[spellings[0]] is not None and not any(spelling in flags for spelling in spellings)
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _knobs(spec: Spec, *, port: int, served_model: str, local: bool) -> dict[str, str | int | None]:
@@ -84,12 +121,14 @@ def _knobs(spec: Spec, *, port: int, served_model: str, local: bool) -> dict[str
         "tensor_parallel_size": _unless_one(engine.tensor_parallel_size),
         "data_parallel_size": _unless_one(engine.data_parallel_size),
         "expert_parallel": engine.expert_parallel or None,
+        "expert_parallel_size": engine.tensor_parallel_size if engine.expert_parallel else None,
         "max_model_len": engine.max_model_len,
         "enforce_eager": engine.enforce_eager or None,
         "kv_cache_dtype": engine.kv_cache_dtype,
+        "kv_cache_dtype_values": engine.kv_cache_dtype,  # where keys and values have a flag each
         "seed": engine.seed,
         "revision": None if local else model.revision,  # a revision pins a hub id; a local path has none
-        "quantization": model.quantization,
+        "quantization": engine.quantization,
         "trust_remote_code": model.trust_remote_code or None,
         "slots": _slots(spec),
         "context_of_all_slots": _context_of_all_slots(spec),

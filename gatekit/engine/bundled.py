@@ -14,10 +14,11 @@ from pathlib import Path
 from gatekit.engine.answer_config import AnswerConfig
 from gatekit.engine.argv import HOST
 from gatekit.engine.endpoint import Endpoint
-from gatekit.engine.environment import RUN_MARKER, bundled_environment
+from gatekit.engine.environment import bundled_environment
 from gatekit.engine.launch import ServerProcess, start
 from gatekit.engine.replay import read_answers
 from gatekit.engine.run_folder import LOG_NAME, served_model_name, write_private
+from gatekit.engine.run_mark import run_mark
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import Question
 from gatekit.records.canonical import canonical_json, digest, to_plain
@@ -42,7 +43,7 @@ def bundled(
     files = run_dir / "answer-server.json", run_dir / "answer-server-questions.jsonl"
     config = replace(config, questions=str(files[1].absolute()), api_key=secrets.token_urlsafe(24))
     argv = (sys.executable, "-P", "-m", "gatekit.engine.answer_server", str(files[0].absolute()))
-    env = bundled_environment(environ) | {RUN_MARKER: run_dir.name}
+    env = bundled_environment(environ) | run_mark(run_dir.name)
     try:
         write_private(files[0], canonical_json(to_plain(config)))
         write_private(files[1], b"".join(canonical_json(to_plain(q)) + b"\n" for q in questions))

@@ -25,10 +25,11 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """The prompt as one text (of a chat: all messages, one after the other) and the limits of the answer."""
+    """The prompt as one text (of a chat: all messages, one after the other), the limits of the answer, and its form."""
 
     prompt: str
     limits: Limits
+    streams: bool = False
 
 
 def parse(content: bytes, *, api: Api, served_model: str) -> CompletionRequest:
@@ -42,11 +43,14 @@ def parse(content: bytes, *, api: Api, served_model: str) -> CompletionRequest:
             kind="NotFoundError",
             param="model",
         )
-    for field, only in (("stream", False), ("n", 1)):
-        if body.get(field) not in (None, only):
-            raise _invalid(field, f"{field} must be {json.dumps(only)} here")
+    if body.get("n") not in (None, 1):
+        raise _invalid("n", "n must be 1 here")
+    streams = body.get("stream") or False
+    if not isinstance(streams, bool):
+        raise _mistyped("stream", "Input should be a valid boolean")
     prompt = _chat_prompt(body) if api is Api.CHAT else _text_prompt(body)
-    return CompletionRequest(prompt=prompt, limits=Limits(stop=_stop(body), max_tokens=_max_tokens(body, api)))
+    limits = Limits(stop=_stop(body), max_tokens=_max_tokens(body, api))
+    return CompletionRequest(prompt=prompt, limits=limits, streams=streams)
 
 
 def _document(content: bytes) -> dict[str, Plain]:

@@ -33,6 +33,7 @@ _NAMES = frozenset(
         "NVIDIA_TF32_OVERRIDE",
         "NVIDIA_VISIBLE_DEVICES",
         "TMPDIR",
+        "CUDA_DEVICE_ORDER",
         "CUDA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",
         "ROCR_VISIBLE_DEVICES",
@@ -55,9 +56,15 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def engine_environment(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
-    """A launched engine's environment: the inherited part, the engine's `env`, the model's `server_env`."""
+    """A launched engine's environment: the inherited part, what `pass_env` asks for, `env`, and `server_env`."""
     own = spec.model.server_env.get(spec.engine.name, {})
-    return {**inherited(environ), **spec.engine.env, **own}
+    passed = {name: environ[name] for name in spec.engine.pass_env if name in environ}
+    return {**inherited(environ), **passed, **spec.engine.env, **own}
+
+
+def offline(env: Mapping[str, str]) -> dict[str, str]:
+    """The same environment for a server that shall fetch nothing from the hub."""
+    return {**env, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 def bundled_environment(environ: Mapping[str, str]) -> dict[str, str]:

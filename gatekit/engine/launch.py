@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,22 +13,28 @@ from threading import Thread
 from types import TracebackType
 from typing import IO
 
-from gatekit.engine import lifeline as lifeline_program
+from gatekit.engine import adopted
+from gatekit.engine.lifeline import TERM_GRACE_S
+from gatekit.engine.reap import kill_own
+from gatekit.engine.run_mark import Owner, owner_in
 from gatekit.engine.server_log import ServerLog
 from gatekit.errors import InfraError
 
 _CHUNK_BYTES = 65536
 _POLL_S = 0.02
-_AFTER_LIFELINE_S = lifeline_program.TERM_GRACE_S + 4.0
+_AFTER_LIFELINE_S = TERM_GRACE_S + 4.0
 _AFTER_KILL_S = 5.0
 _DRAIN_S = 2.0
+GRACE_S = 10.0
+HURRIED_GRACE_S = 3.0
 
 
 class ServerProcess:
     """A running server in a process group of its own. As a context manager it leaves no process behind."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], log: ServerLog) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], log: ServerLog, owner: Owner | None = None) -> None:
         self._popen = popen
+        self._owner = owner
         self._log = log
         self._stopped = False
         self._drain = Thread(target=_drain, args=(popen.stdout, log), daemon=True, name=f"log of {popen.pid}")
@@ -44,6 +49,11 @@ class ServerProcess:
     def log_path(self) -> Path:
         """The file that holds the output."""
         return self._log.path
+
+    @property
+    def log_bytes(self) -> int:
+        """How much output there was so far."""
+        return self._log.received
 
     def head(self) -> str:
         """The first 8 KiB of output so far."""
@@ -69,7 +79,7 @@ class ServerProcess:
             return None
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
-    def stop(self, grace_s: float = 10.0) -> int | None:
+    def stop(self, grace_s: float = GRACE_S) -> int | None:
         """Ends the server and its group: SIGTERM, `grace_s` seconds, then SIGKILL. Returns the exit code.
 
         Idempotent, and bounded by `grace_s` plus a few seconds. An exception meanwhile (a second Ctrl-C)
@@ -100,8 +110,17 @@ class ServerProcess:
         self._stopped = True
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(timeout=0)
+        self._kill_detached()
+        adopted.buried(self.pid)
+        adopted.bury_adopted()
         self._drain.join(_DRAIN_S)
         self._log.close()
+
+    def _kill_detached(self) -> None:
+        """Whoever detached itself from a lifeline that somebody killed carries the run's mark still."""
+        deadline = time.monotonic() + _AFTER_KILL_S
+        while self._owner is not None and kill_own(self._owner) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
 
     def __enter__(self) -> ServerProcess:
         return self
@@ -109,7 +128,7 @@ class ServerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.stop(GRACE_S if kind is None else HURRIED_GRACE_S)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._popen.returncode is None:
@@ -148,6 +167,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], log_path: Path, lifeli
             env=dict(env),
             start_new_session=True,
         )
+        adopted.started(popen.pid)
     except (OSError, ValueError) as problem:
         log.close()
         raise InfraError(
@@ -155,12 +175,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], log_path: Path, lifeli
             reason="server-not-started",
             hint="check engine.command and that the program is installed",
         ) from problem
-    return ServerProcess(popen, log)
-
-
-def tethered(argv: Sequence[str]) -> tuple[str, ...]:
-    """The argv that runs `argv` as one that dies with its starter; to be started with `lifeline`."""
-    return (sys.executable, "-I", "-S", lifeline_program.__file__, "--", *argv)
+    return ServerProcess(popen, log, owner_in(env))
 
 
 def _drain(pipe: IO[bytes] | None, log: ServerLog) -> None:

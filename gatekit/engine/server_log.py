@@ -29,6 +29,7 @@ class ServerLog:
         self._lock = Lock()
         self._room = CAP_BYTES - _TAIL_BYTES - 256
         self._dropped = 0
+        self._received = 0
         self._head = bytearray()
         self._tail = bytearray()
 
@@ -38,10 +39,16 @@ class ServerLog:
             self._head += chunk[: _HEAD_BYTES - len(self._head)]
             self._tail += chunk
             del self._tail[:-_TAIL_BYTES]
+            self._received += len(chunk)
             kept = chunk[: self._room]
             self._room -= len(kept)
             self._dropped += len(chunk) - len(kept)
             self._write(kept)
+
+    @property
+    def received(self) -> int:
+        """How many bytes of output there were, kept or not."""
+        return self._received
 
     def head(self) -> str:
         """The first 8 KiB of output."""

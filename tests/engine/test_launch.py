@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gatekit.engine.launch import ServerProcess, start, tethered
+from gatekit.engine.containment import tethered
+from gatekit.engine.launch import ServerProcess, start
 from gatekit.engine.server_log import CAP_BYTES
 from gatekit.errors import InfraError
 
@@ -158,7 +159,8 @@ def test_a_second_interrupt_skips_the_grace(tmp_path: Path, survivors: Survivors
 def test_a_killed_parent(tmp_path: Path, how: signal.Signals, survivors: Survivors) -> None:
     """Whatever kills the process that started it, a tethered family is gone within five seconds."""
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom gatekit.engine.launch import start, tethered\n"
+        "import sys, time\nfrom pathlib import Path\n"
+        "from gatekit.engine.containment import tethered\nfrom gatekit.engine.launch import start\n"
         "argv = tethered((sys.executable, '-S', '-c', sys.argv[1]))\n"
         "with start(argv, env={}, log_path=Path(sys.argv[2]), lifeline=True) as process:\n"
         "    while '\\n' not in process.head(): time.sleep(0.01)\n"

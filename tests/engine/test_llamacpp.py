@@ -49,8 +49,21 @@ def test_the_whole_command() -> None:
     """The shipped engine starts llama-server with an alias, and with one context of max_model_len a slot."""
     argv = server_argv(tiny(), port=8123, served_model="gatekit-x", environ={})
     assert argv == (
-        *("llama-server", "-m", str(weights_file("tiny_gsm-f16.gguf")), "--host", "127.0.0.1", "--port", "8123"),
-        *("--alias", "gatekit-x", "--parallel", "16", "--ctx-size", "16384", "--seed", "0", "--cache-ram", "0"),
+        *("llama-server", "-m", str(weights_file("tiny_gsm-f16.gguf")), "--metrics", "--host", "127.0.0.1"),
+        *(
+            "--port",
+            "8123",
+            "--alias",
+            "gatekit-x",
+            "--parallel",
+            "16",
+            "--ctx-size",
+            "16384",
+            "--seed",
+            "0",
+            "--cache-ram",
+            "0",
+        ),
     )
 
 

@@ -148,7 +148,8 @@ def test_launch(make_spec: Any, tmp_path: Path, http: Any, survivors: Survivors)
     port = endpoint.base_url.removeprefix("http://127.0.0.1:")
     assert argv == ["org/model", "--host", "127.0.0.1", "--port", port, "--name", endpoint.served_model]
     assert shlex.split(endpoint.details["command"])[4:] == argv
-    assert set(names) <= {"PATH", "EXTRA", "ENGINE_KEY", "GATEKIT_RUN", "LC_CTYPE"}
+    marks = {"GATEKIT_RUN", "GATEKIT_OWNER", "SPT_NOENV"}
+    assert set(names) <= {"PATH", "EXTRA", "ENGINE_KEY", "LC_CTYPE", *marks}
     assert key == endpoint.api_key
     assert str(key) not in repr(endpoint)
     assert (endpoint.build, endpoint.simulated) == (None, False)
