@@ -12,7 +12,7 @@ from gatekit.cli.output import put, warn
 from gatekit.cli.quantities import inside, whole, within
 from gatekit.cli.shadowed import announce
 from gatekit.cli.share import share
-from gatekit.errors import ConfigError, ExitCode, Problem
+from gatekit.errors import MOST_LINES_KEPT, ConfigError, ExitCode, Problem, problem_lines
 
 if TYPE_CHECKING:
     from gatekit.gate.audit import Audit
@@ -132,12 +132,12 @@ def _print(audits: Sequence[Audit], problems: Sequence[Problem], *, as_json: boo
     if as_json:
         from gatekit.records.canonical import to_plain
 
-        document = {"audits": to_plain(list(audits)), "problems": to_plain(list(problems))}
+        document = {"audits": to_plain(list(audits)), "problems": to_plain(list(problems[:MOST_LINES_KEPT]))}
         put(json.dumps(document, indent=2))
     elif audits:
         from gatekit.report.audit import audit_text
 
         put(audit_text(audits))
-    for problem in problems:
-        warn(problem.line())
+    for line in problem_lines(problems):
+        warn(line)
     return ExitCode.CONFIG if problems or not audits else ExitCode.PASS

@@ -39,7 +39,7 @@ _GROUPS = ("model", "hw", "engine", "protocol", "matrix")
 _DEFAULT_FOLDER = "conf"
 _MOST_CHARACTERS = 500
 
-_LIKE = ("--like", "OPTION", "start from the values of this option")
+_LIKE = ("--like", "OPTION", "start from the values of this option (default: of one of the same name)")
 _OPTIONS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "model": (
         ("--name", "ORG/MODEL", "hub id or path of the weights"),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gatekit import __version__
 from gatekit.cli.arguments import Parser, parse
-from gatekit.cli.output import put
+from gatekit.cli.output import put, warn
 from gatekit.cli.quantities import whole
-from gatekit.errors import ConfigError, ExitCode, Problem
+from gatekit.errors import ConfigError, ExitCode, Problem, first_lines
 from gatekit.history.place import Place
 from gatekit.report.escape import escape_terminal
 from gatekit.resources import conf_dir
@@ -43,6 +46,8 @@ _KEYS = (
     *("protocol.api", "engine.tensor_parallel_size", "engine.data_parallel_size", "engine.enforce_eager"),
 )
 _PLAIN_GROUPS = ("hw", "engine", "protocol")
+_ASKED_FOR = re.compile(r" \(asked for at [^()]*\)\Z")
+_FORMATS = ("text", "json", "sarif", "github")
 
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
@@ -71,7 +76,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     add("--history", type=Path, metavar="DIR", help="history folder: name gates that have not run")
     add("--url", metavar="URL", help="database of its index, instead of SQLite in DIR")
     add("--days", type=whole(1, 3650), default=_DAYS, metavar="N", help="a gate runs at least every N days (7)")
-    add("--format", choices=("text", "json"), default="text", help="how findings are printed (default: text)")
+    add("--format", choices=_FORMATS, default="text", help="how findings are printed (default: text)")
     add("--json", action="store_true", help="the same as --format json")
     add("--strict", action="store_true", help="warnings exit 2 as well")
     return parse(parser, arguments)
@@ -91,6 +96,8 @@ def _judged(
     library: Library, history: LastVerdicts | None, days: int, typed: Sequence[str]
 ) -> tuple[Judged, Mapping[str, int]]:
     """The findings, and how much was looked at; `typed` are the words that name the folders in a command."""
+    from gatekit.spec import lock_check
+    from gatekit.spec.empty_folders import empty_folders
     from gatekit.spec.lint import OF_THE_HISTORY, asleep, gates, twins, uncovered, unlike
     from gatekit.spec.matrix.plan import matrices, plans
     from gatekit.spec.names import promises_of_a_model
@@ -109,11 +116,15 @@ def _judged(
     for row in rows:
         audit = _audit(row.spec) if _is_own(row.where, library) else None
         findings += (one for one in (unlike(row, audit) if audit else ()) if one.why not in told)
-    wrong = [*problems, *(problem for each in planned for problem in each.problems)]
-    broken = [*_broken(wrong), *_broken_options(library)]
+    wrong = [
+        *empty_folders(library.dirs),
+        *problems,
+        *(problem for each in planned for problem in _told(each, library)),
+    ]
+    findings += [*_broken(wrong), *_broken_options(library), *_broken(lock_check.problems(_locks(library)))]
     skipped = OF_THE_HISTORY if history is None else frozenset[str]()
     counts = {"models": len(library.options("model")), "matrices": len(planned)}
-    own = [*broken, *(finding for finding in findings if _is_own(finding.where, library))]
+    own = [finding for finding in findings if _is_own(finding.where, library)]
     if history is not None:
         own += asleep(_to_be_run(rows, library), now=datetime.now(UTC), days=days, typed=typed)
     return judged(own, [*_silences(library)], not_looked_at=skipped), counts
@@ -177,6 +188,22 @@ def _rows(plan: Plan, history: LastVerdicts | None) -> Iterator[Covered]:
         model = next((text.removeprefix("model=") for text in one.overrides if text.startswith("model=")), "")
         last = None if history is None else history.of(one.spec)
         yield Covered(matrix=plan.name, name=one.name, where=one.where, model=model, spec=one.spec, last=last)
+
+
+def _told(plan: Plan, library: Library) -> Iterator[Problem]:
+    """What is wrong with a matrix. That a shipped one asks for a team's broken file is no news beside the file."""
+    is_own = _is_own(_place(library, "matrix", plan.name) if library.files("matrix", plan.name) else "", library)
+    for problem in plan.problems:
+        yield problem if is_own else replace(problem, what=_ASKED_FOR.sub("", problem.what))
+
+
+def _locks(library: Library) -> Sequence[Path]:
+    """The locks in the team's folders, and in the one that gates read unless they name another."""
+    from gatekit.spec.locks import DEFAULT_FOLDER
+    from gatekit.spec.targets import targets
+
+    *own, _ = library.dirs
+    return targets([folder for folder in (*own, DEFAULT_FOLDER.absolute()) if folder.is_dir()]).locks
 
 
 def _broken(problems: Iterable[Problem]) -> Iterator[Finding]:
@@ -243,8 +270,28 @@ def _print(found: Judged, counts: Mapping[str, int], options: Namespace, *, has_
         document = {**counts, "history": has_history, "findings": findings, "allowed": allowed}
         put(json.dumps(document, indent=2))
         return
-    lines = [escape_terminal(finding.line()) for finding in found.findings]
+    if options.format in ("sarif", "github"):
+        _annotate(found, options.format)
+        warn(_summary(found, counts, has_history=has_history))
+        return
+    lines = first_lines([escape_terminal(finding.line()) for finding in found.findings], noun="findings")
     put("\n".join([*lines, _summary(found, counts, has_history=has_history)]))
+
+
+def _annotate(found: Judged, wanted: str) -> None:
+    """The findings for code scanning, or as annotations of a pull request; without those that are allowed."""
+    from gatekit.report import problems as report
+    from gatekit.spec.lint import Kind
+    from gatekit.spec.lint_texts import LINT_TEXTS
+    from gatekit.spec.rule_texts import RULE_TEXTS
+
+    told = {finding: finding.as_problem() for finding in found.findings}
+    warnings = {problem for finding, problem in told.items() if finding.kind is Kind.WARNING}
+    if wanted == "sarif":
+        rules = {**RULE_TEXTS, **{name: report.RuleText(means=means) for name, means in LINT_TEXTS.items()}}
+        put(report.sarif_text([*told.values()], rules, version=__version__, warnings=warnings))
+    elif told:
+        put(report.github_text([*told.values()], warnings=warnings))
 
 
 def _summary(found: Judged, counts: Mapping[str, int], *, has_history: bool) -> str:

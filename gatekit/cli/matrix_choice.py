@@ -12,6 +12,7 @@ from gatekit.records.secrets import masked_text
 from gatekit.report.escape import escape_terminal
 from gatekit.report.plan import Absent, Title
 from gatekit.spec.composition import shown_override
+from gatekit.spec.empty_folders import empty_folders
 from gatekit.spec.matrix.overrides import overridden
 from gatekit.spec.matrix.plan import Plan, matrices, plan
 from gatekit.spec.matrix.words import nearest
@@ -35,7 +36,7 @@ def chosen(name: str, extra: Sequence[str], only: Sequence[str], library: Librar
         what = f"matrix {name}: nothing is left to run"
         found = replace(found, problems=(Problem(where="", what=what, reason="empty-matrix"),))
     if found.problems:
-        raise ConfigError(found.problems)
+        raise ConfigError([*found.problems, *empty_folders(library.dirs)])
     _announce(found, library)
     return found
 
@@ -56,7 +57,8 @@ def absent(found: Plan) -> list[Absent]:
 def no_matrix(word: str, library: Library) -> ConfigError:
     """The one line for a word that names no matrix, with what was meant instead."""
     shown = escape_terminal(masked_text(word), _WORD_CHARACTERS)
-    return ConfigError.one(f"no matrix {shown!r}", reason="unknown-matrix", hint=_meant(word, library))
+    unknown = Problem(where="", what=f"no matrix {shown!r}", reason="unknown-matrix", hint=_meant(word, library))
+    return ConfigError([unknown, *empty_folders(library.dirs)])
 
 
 def _meant(word: str, library: Library) -> str:

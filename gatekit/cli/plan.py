@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.matrix_choice import absent, chosen, title
 from gatekit.cli.output import put, warn
-from gatekit.errors import ConfigError, ExitCode, Problem
+from gatekit.errors import MOST_LINES_KEPT, ConfigError, ExitCode, Problem, problem_lines
 from gatekit.report.escape import escape_terminal
 from gatekit.report.plan import list_text, plan_text
 from gatekit.spec.folders import naming
@@ -47,7 +47,8 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
         return _one_spec(options, library, environ)
     if len(words) > 1 or options.multirun:
         what = "names one matrix" if len(words) > 1 else "-m sweeps overrides, and a matrix has rows of its own"
-        raise ConfigError.one(f"plan: {what}", reason="bad-arguments", hint="gatekit plan --list shows them")
+        command = shlex.join(["gatekit", "plan", "--list", *naming(options.config_dir)])
+        raise ConfigError.one(f"plan: {what}", reason="bad-arguments", hint=f"{command} shows them")
     extra = [text for text in options.words if not is_word(text)]
     return _matrix(words[0], extra, options, library)
 
@@ -167,10 +168,13 @@ def _secrets(extra: Sequence[str]) -> Iterator[Problem]:
 
 
 def _list(library: Library, options: Namespace) -> ExitCode:
+    from gatekit.spec.empty_folders import empty_folders
     from gatekit.spec.matrix.plan import matrices, plans
 
     found = plans(matrices(library), library)
     problems = list(dict.fromkeys(problem for one in found for problem in one.problems))
+    for problem in empty_folders(library.dirs):
+        warn(problem.line())
     if options.json:
         put(json.dumps({"matrices": [_counted(one, library) for one in found]}, indent=2))
     elif found:
@@ -179,8 +183,8 @@ def _list(library: Library, options: Namespace) -> ExitCode:
             for one in found
         ]
         put(list_text(cells))
-    for problem in problems:
-        warn(problem.line())
+    for line in problem_lines(problems):
+        warn(line)
     return ExitCode.CONFIG if problems else ExitCode.PASS
 
 
@@ -192,5 +196,5 @@ def _counted(found: Plan, library: Library) -> dict[str, Any]:
         "file": head.file,
         "specs": [one.name for one in found.planned],
         "left_out": len(found.left_out),
-        "problems": [problem.line() for problem in found.problems],
+        "problems": problem_lines(found.problems, most=MOST_LINES_KEPT),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gatekit.cli.asking import ask, choose
-from gatekit.errors import ConfigError
+from gatekit.errors import ConfigError, Problem
+from gatekit.spec.composition import Composition
 from gatekit.spec.library import Library
 from gatekit.spec.names import count_in, placeholder
 from gatekit.spec.scaffold import matrix_text, model_text, option_text
@@ -80,12 +82,13 @@ def _ask_about_model(options: Namespace, library: Library) -> None:
 
 
 def _hw(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
-    if may_ask and options.like is None and options.vendor is None:
+    like = _namesake(options, library)
+    if may_ask and like is None and options.vendor is None:
         options.vendor = choose("vendor:", ("nvidia", "amd", "none"), "nvidia")
     in_name = count_in(options.option)
     values: dict[str, Any] = {"vendor": "nvidia", "count": 0 if options.vendor == "none" else 1}
     values |= {} if in_name is None else {"count": in_name}
-    values |= {} if options.like is None else _alone(library, "hw", options.like)
+    values |= {} if like is None else _alone(library, "hw", like)
     values |= _given(options, "vendor", "architecture", "gpu", "count", "memory_gib")
     if (values["vendor"] == "none") != (values["count"] == 0):
         what = f"vendor {values['vendor']} with count {values['count']}"
@@ -95,7 +98,7 @@ def _hw(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[
 
 
 def _engine(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
-    like = options.like
+    like = _namesake(options, library)
     if like is None:
         like = choose("like which engine?", library.options("engine"), "vllm") if may_ask else "vllm"
     values = _alone(library, "engine", like)
@@ -105,7 +108,7 @@ def _engine(options: Namespace, library: Library, may_ask: bool) -> tuple[str, l
 
 
 def _protocol(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:
-    like = options.like
+    like = _namesake(options, library)
     if like is None:
         like = choose("like which protocol?", library.options("protocol"), "chat_5shot") if may_ask else "chat_5shot"
     values = _alone(library, "protocol", like) | _given(options, "api", "shots", "max_tokens")
@@ -130,7 +133,7 @@ def _machine(models: Sequence[str], library: Library) -> str:
         _document(library, "model", model)
     compositions = [library.compose([f"model={model}"]) for model in models]
     machine = compositions[0].choices["hw"]
-    needs_gpus = any("tensor_parallel_size" in (one.data["engine"].get("flags") or {}) for one in compositions)
+    needs_gpus = any("tensor_parallel_size" in _flags(one) for one in compositions)
     if compositions[0].chooses("hw") or not needs_gpus:
         return machine
     for other in sorted(library.options("hw"), key=lambda name: (count_in(name) or 1, name)):
@@ -141,6 +144,13 @@ def _machine(models: Sequence[str], library: Library) -> str:
         if all(spec.hw.count > 0 for spec in specs):
             return other
     return machine
+
+
+def _flags(composition: Composition) -> Mapping[str, Any]:
+    """The flags of its engine; none where a file says something else in their place."""
+    engine = composition.data.get("engine")
+    flags = engine.get("flags") if isinstance(engine, dict) else None
+    return flags if isinstance(flags, dict) else {}
 
 
 _MAKERS: Mapping[str, Callable[[Namespace, Library, bool], tuple[str, list[str]]]] = {
@@ -170,13 +180,20 @@ def _document(library: Library, group: str, option: str) -> Mapping[str, Any]:
     return {} if document is None else document.data
 
 
+def _namesake(options: Namespace, library: Library) -> str | None:
+    """The option to start from: the one that is named, or else the one whose place the new file takes."""
+    known: str | None = options.like
+    return options.option if known is None and options.option in library.options(options.group) else known
+
+
 def _alone(library: Library, group: str, option: str) -> dict[str, Any]:
-    """All that an option's file says. Raises ConfigError where it builds on another one."""
-    values = dict(_document(library, group, option))
-    if "defaults" in values:
-        what = f"{group}={option} builds on another file"
+    """All that an option's file says, with those that it builds on. Raises ConfigError where it cannot be read."""
+    _document(library, group, option)
+    values = library.alone(group, option)
+    if values is None:
+        what = f"{group}={option} builds on other files in a way that cannot be copied"
         raise ConfigError.one(what, reason="bad-arguments", hint="--like takes one that stands alone")
-    return values
+    return dict(values)
 
 
 def _prove(options: Namespace, text: str, overrides: list[str], library: Library, path: Path) -> None:
@@ -189,8 +206,13 @@ def _prove(options: Namespace, text: str, overrides: list[str], library: Library
             _resolve(options, overrides, (folder, *library.dirs))
         except ConfigError as error:
             # The file is not there yet: its lines would lead nowhere.
-            problems = [replace(one, where="" if name in one.where else one.where) for one in error.problems]
-            raise ConfigError(problems) from None
+            raise ConfigError([_elsewhere(one, name) for one in error.problems]) from None
+
+
+def _elsewhere(problem: Problem, folder: str) -> Problem:
+    """The problem without a place in that folder."""
+    asked = re.compile(rf" \(asked for at [^()]*{re.escape(folder)}[^()]*\)\Z")
+    return replace(problem, where="" if folder in problem.where else problem.where, what=asked.sub("", problem.what))
 
 
 def _resolve(options: Namespace, overrides: list[str], dirs: tuple[Path, ...]) -> None:

@@ -25,17 +25,18 @@ def announce(dirs: Sequence[Path], asked: Iterable[Sequence[str]], library: Libr
 
 
 def announce_all(library: Library) -> None:
-    """Warn of every file that shadows another one, whether or not a spec asks for it."""
+    """Warn of every file that shadows another one, whether or not a spec asks for it.
+
+    Folders without a group are not told here: for the commands that look at all configs they are mistakes.
+    """
     from gatekit.spec.shadowing import shadowings
 
-    _say_empty(library.dirs)
     for one in shadowings(library):
         warn(f"{one.line()} [shadowed]")
 
 
 def _say_empty(dirs: Sequence[Path]) -> None:
-    from gatekit.spec.folders import without_groups
-    from gatekit.spec.reader import display
+    from gatekit.spec.empty_folders import empty_folders
 
-    for folder, hint in without_groups(dirs):
-        warn(f"config folder {display(folder.resolve())!r} holds no config group; {hint} [empty-config-dir]")
+    for problem in empty_folders(dirs):
+        warn(problem.line())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Check config files: each by itself, every spec that they are part of (each model on its default machine or on one that
-fits it), and every matrix. All mistakes are reported at once, one line each:
+fits it), every matrix and every lock. All mistakes are reported at once, one line each:
 
   conf/model/foo.yaml:9:3: engine: unknown key 'acuracy'; did you mean 'accuracy'? [unknown-key]
 
@@ -26,8 +26,9 @@ The ids in brackets are explained in docs/rules.md. Nothing is started, download
 else 2.
 
 Without PATH: the folders of --config-dir and GATEKIT_CONF_PATH, and ./conf; where there is none of these, the shipped
-configs. PATH is a folder of groups, the folder of one group, or a single file GROUP/NAME.yaml; its folder of groups
-then comes before all others. Matrices are checked where PATH names them or a folder that holds them.
+configs. PATH is a folder of groups, the folder of one group or of locks, or a single file GROUP/NAME.yaml or
+SPEC.lock.yaml; its folder of groups then comes before all others. Matrices and locks are checked where PATH names them
+or a folder that holds them.
 """
 _FORMATS = ("text", "json", "sarif", "github")
 
@@ -52,12 +53,15 @@ def _parse(arguments: Sequence[str]) -> Namespace:
 
 
 def _validated(options: Namespace, environ: Mapping[str, str]) -> Validated:
+    from gatekit.spec import lock_check
+    from gatekit.spec.empty_folders import empty_folders
     from gatekit.spec.library import Library
     from gatekit.spec.resolve import config_dirs
     from gatekit.spec.targets import targets
     from gatekit.spec.validation import Validated, in_order, validate
 
     dirs = tuple(folder.resolve() for folder in config_dirs(options.config_dir, environ))
+    empty = [*empty_folders(dirs)]
     named = targets(_paths(options, dirs))
     # A folder that is one of the config folders anyway keeps its place among them.
     apart = [(root, files) for root, files in named.files.items() if root not in dirs]
@@ -67,24 +71,32 @@ def _validated(options: Namespace, environ: Mapping[str, str]) -> Validated:
     for library, _ in libraries:
         announce_all(library)
     done = [validate(library, files) for library, files in libraries]
-    problems: list[Problem] = [*named.problems, *(problem for one in done for problem in one.problems)]
+    problems: list[Problem] = [*empty, *named.problems, *(problem for one in done for problem in one.problems)]
+    problems += lock_check.problems(named.locks)
     return Validated(
         files=sum(one.files for one in done),
         specs=sum(one.specs for one in done),
         matrices=sum(one.matrices for one in done),
         problems=in_order(problems),
+        locks=len(named.locks),
     )
 
 
 def _paths(options: Namespace, dirs: Sequence[Path]) -> list[Path]:
+    from gatekit.spec.folders import without_groups
+    from gatekit.spec.locks import DEFAULT_FOLDER
     from gatekit.spec.targets import holds_groups
 
     *own, shipped = dirs
     named = [Path(path) for path in options.paths]
-    if not named:
-        here = Path("conf")
-        named = [*own, *([here] if holds_groups(here) and here.resolve() not in own else [])]
-    return [*named, shipped] if options.shipped or not named else named
+    if named:
+        return [*named, shipped] if options.shipped else named
+    here = Path("conf")
+    is_told = {folder for folder, _ in without_groups(own)}
+    folders = [folder for folder in own if folder not in is_told]
+    folders += [here] if holds_groups(here) and here.resolve() not in own else []
+    locks = [DEFAULT_FOLDER] if DEFAULT_FOLDER.is_dir() and here.resolve() not in map(Path.resolve, folders) else []
+    return [*folders, *locks, *([shipped] if options.shipped or not (own or folders) else [])]
 
 
 def _print(validated: Validated, wanted: str) -> None:
@@ -92,11 +104,12 @@ def _print(validated: Validated, wanted: str) -> None:
 
     found, counted = validated.problems, (validated.files, validated.specs, validated.matrices)
     if wanted == "json":
-        put(report.json_text(found, files=counted[0], specs=counted[1], matrices=counted[2]))
+        files, specs, matrices = counted
+        put(report.json_text(found, files=files, specs=specs, matrices=matrices, locks=validated.locks))
     elif wanted == "sarif":
         from gatekit.spec.rule_texts import RULE_TEXTS
 
         put(report.sarif_text(found, RULE_TEXTS, version=__version__))
     elif found:
         put(report.github_text(found) if wanted == "github" else report.text(found))
-    warn(report.summary(*counted, len(found)))
+    warn(report.summary(*counted, len(found), locks=validated.locks))

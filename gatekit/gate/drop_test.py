@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Protocol
 
-from gatekit.stats.conditional import conditional_tail, widened_p
+from gatekit.stats.conditional import UNDERFLOW, conditional_tail, log_conditional_tail, widened_log_p, widened_p
 
 Right = Sequence[int]
 _TIE = 1 + 1e-9  # a p-value that is alpha but for rounding is "at most alpha"
@@ -48,19 +49,27 @@ class ConditionalTest:
 
     `questions[h]` is the number of questions with h right answers in the earlier runs. With two or more of these
     the p-value told is widened by `psi` on `df` degrees of freedom, and `critical` is the plain one at which
-    that is alpha: the same decision, without a quantile per look.
+    that is alpha: the same decision, without a quantile per look. `log_critical` is its logarithm, for one that is too
+    small for a float.
     """
 
     questions: tuple[int, ...]
     critical: float
+    log_critical: float
     psi: float | None = None
     df: float | None = None
 
     def is_drop(self, right: Right) -> bool:
         """As improbable as the critical p-value, or more."""
+        if self.critical < UNDERFLOW:
+            return log_conditional_tail(self.questions, right) <= self.log_critical + log(_TIE)
         return conditional_tail(self.questions, right, below=self.critical) <= self.critical * _TIE
 
     def p_value(self, right: Right) -> float:
-        """Widened where two or more runs show how totals scatter."""
+        """Widened where two or more runs show how totals scatter: what is far out in plain need not be so then."""
         plain = conditional_tail(self.questions, right)
-        return plain if self.psi is None or self.df is None else widened_p(plain, self.psi, self.df)
+        if self.psi is None or self.df is None:
+            return plain
+        if plain < UNDERFLOW:
+            return widened_log_p(log_conditional_tail(self.questions, right), self.psi, self.df)
+        return widened_p(plain, self.psi, self.df)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf, sqrt
-
-import numpy as np
+from math import inf, log, sqrt
 
 from gatekit.gate.alpha import nominal_alpha
 from gatekit.gate.drop_test import ConditionalTest, CountTest, DropTest
@@ -20,7 +18,7 @@ from gatekit.records.lock import Prior
 from gatekit.records.past import PastRun
 from gatekit.records.spec import Gate, Method
 from gatekit.records.verdict import Rule
-from gatekit.stats.conditional import critical_p
+from gatekit.stats.conditional import critical_p, log_critical_p
 from gatekit.stats.exact import exact
 from gatekit.stats.flip_prediction import flip_prediction
 from gatekit.stats.flips import moderated_t
@@ -34,7 +32,7 @@ from gatekit.stats.next_count import (
     widened,
 )
 from gatekit.stats.overdispersion import guarded_p
-from gatekit.stats.predictive import predictive_count, predictive_pmf
+from gatekit.stats.predictive import predicted_counts
 
 LEAST_FREEDOM = 1e-6  # stands for none: the prior does not speak
 _SURPRISING = 0.01  # for the note on totals that scatter more than flips
@@ -90,15 +88,10 @@ def _from_baseline(gate: Gate, n: int, rung: Rung, alpha: float) -> FromHistory:
     else:
         observed = stated_observed(gate)
         correct, size = observed.correct, observed.n
-    found = predictive_count(correct, size, n, alpha)
-    below = np.cumsum(predictive_pmf(n, correct + 0.5, size - correct + 0.5))
-    test = CountTest(k_reject=found.k_pass, tail=lambda count: float(min(1.0, below[count])))
     mean = Fraction(n * correct, size)
     sd = sqrt(binomial_variance(mean, n) * (1 + Fraction(n, size)))
-    base = _Base(predicted=NextCount(mean=float(mean), sd=sd, df=inf), mean=mean)
-    rule = _rule(gate, n, rung, alpha, base, k_reject=found.k_pass, realised=found.size)
-    guarded = healthy_accuracy(mean, n)
-    return FromHistory(rule=rule, test=test, predicted=base.predicted, guarded=guarded, alone=found.k_pass)
+    predicted = NextCount(mean=float(mean), sd=sd, df=inf, counts=predicted_counts(correct, size, n))
+    return _from_count(gate, n, rung, alpha, _Base(predicted=predicted, mean=mean))
 
 
 def _from_count(gate: Gate, n: int, rung: Rung, alpha: float, base: _Base) -> FromHistory:
@@ -116,7 +109,7 @@ def _from_answers(gate: Gate, n: int, rung: Rung, alpha: float, before: tuple[in
     sizes = questions(before, len(runs))
     if len(runs) == 1:
         base = _totals(prior, n, runs, alpha)
-        test = ConditionalTest(questions=sizes, critical=alpha)
+        test = ConditionalTest(questions=sizes, critical=alpha, log_critical=log(alpha))
     else:
         base, test = _guarded_flips(prior, runs, sizes, alpha)
     alone, guarded = reject_below(base.predicted, alpha), healthy_accuracy(base.mean, n)
@@ -138,8 +131,14 @@ def _guarded_flips(
     )
     notes = _scatter_notes(guard.psi, guard.dispersion_p)
     base = _Base(predicted=spread, mean=flips.mean, phi=flips.phi, psi=guard.psi, notes=notes)
-    critical = critical_p(alpha, guard.psi, guard.df)
-    return base, ConditionalTest(questions=sizes, critical=critical, psi=guard.psi, df=guard.df)
+    test = ConditionalTest(
+        questions=sizes,
+        critical=critical_p(alpha, guard.psi, guard.df),
+        log_critical=log_critical_p(alpha, guard.psi, guard.df),
+        psi=guard.psi,
+        df=guard.df,
+    )
+    return base, test
 
 
 def _totals(prior: Prior, n: int, runs: tuple[PastRun, ...], alpha: float) -> _Base:

@@ -21,6 +21,7 @@ from gatekit.records.spec import Gate, Method
 from gatekit.records.verdict import Rule
 from gatekit.stats.exact import exact
 from gatekit.stats.next_count import NextCount, accept_from, binomial_variance, count_tail, noticed_loss, reject_below
+from gatekit.stats.predictive import predicted_counts
 
 
 class Fault(StrEnum):
@@ -97,9 +98,10 @@ def key_differences(locked: Mapping[str, Plain], key: Comparability | None) -> t
 def from_lock(gate: Gate, lock: Lock, history: Exchangeable, *, share: float = 1.0) -> FromHistory:
     """The rule of a lock: FAIL below its k_reject, or below gate.floor, which binds beside it.
 
-    The p-value of a count is that of the next count which the lock predicts, about normal or Student's t. Beside a
-    sequential test the lock has a `share` of its alpha: its k_reject is then that of the prediction, its k_accept
-    what excludes gate.delta by it, and neither is looser in the direction of the other error than it was derived.
+    The p-value of a count is that of the next count which the lock predicts, by the tail of the rule that it was
+    derived by: Student's t, about normal, or of one earlier total the beta-binomial one. Beside a sequential test the
+    lock has a `share` of its alpha: its k_reject is then that of the prediction, its k_accept what excludes
+    gate.delta by it, and neither is looser in the direction of the other error than it was derived.
     """
     predicted = predicted_by(lock)
     n, mean, alpha = lock.n, exact(lock.mean), share * lock.alpha
@@ -135,5 +137,11 @@ def from_lock(gate: Gate, lock: Lock, history: Exchangeable, *, share: float = 1
 
 
 def predicted_by(lock: Lock) -> NextCount:
-    """The next count as the lock predicts it."""
-    return NextCount(mean=lock.mean, sd=lock.sd, df=inf if lock.df is None else lock.df)
+    """The next count as the lock predicts it, with the tail that the rule behind the lock has.
+
+    The mean of a rule on one earlier total is that total, of as many questions: no more is needed to predict from it.
+    """
+    counts = None
+    if lock.method == Method.BETA_BINOMIAL_PREDICTIVE.value:
+        counts = predicted_counts(lock.mean, lock.n, lock.n)
+    return NextCount(mean=lock.mean, sd=lock.sd, df=inf if lock.df is None else lock.df, counts=counts)

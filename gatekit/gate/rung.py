@@ -13,7 +13,9 @@ from gatekit.records.spec import Gate, Method
 _TYPED = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL)
 PER_QUESTION = (Method.EXACT_MCNEMAR, Method.FLIP_PREDICTION, Method.EXACT_CONDITIONAL)
 _TWO_RUNS = (Method.MODERATED_T, Method.FLIP_PREDICTION)
-_LAST_RUN = (Method.BETA_BINOMIAL_PREDICTIVE, Method.EXACT_MCNEMAR)
+LAST_RUN = (Method.BETA_BINOMIAL_PREDICTIVE, Method.EXACT_MCNEMAR)
+"""Rules that rest on the newest run of the norm alone; its others are counted as `OLDER`, and not used."""
+OLDER = "older"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,8 @@ def _rung(method: Method, history: Exchangeable, why: str) -> Rung:
     if method in PER_QUESTION:
         runs = tuple(run for run in runs if run.outcomes is not None)
         excluded["total only"] += len(history.runs) - len(runs)
-    if method in _LAST_RUN:
-        excluded["older"] += max(0, len(runs) - 1)
+    if method in LAST_RUN:
+        excluded[OLDER] += max(0, len(runs) - 1)
         runs = runs[-1:]
     kept = {reason: number for reason, number in excluded.items() if number}
     return Rung(method=method, why=why, runs=runs, excluded=kept, notes=history.notes)

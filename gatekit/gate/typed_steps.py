@@ -10,7 +10,7 @@ from math import sqrt
 from gatekit.gate.needs import observed_accuracy
 from gatekit.gate.rule import Thresholds, binding_floor, thresholds
 from gatekit.gate.step import Step, alpha_step, floor_step, named
-from gatekit.gate.wording import accuracy
+from gatekit.gate.wording import accuracy, tail
 from gatekit.records.spec import Gate, Method
 from gatekit.records.verdict import Rule
 from gatekit.stats.binomial import lower_tail, upper_tail
@@ -47,7 +47,7 @@ def _reject_text(gate: Gate, found: Thresholds, n: int) -> str:
         limits = f"({gate.floor or 0.0:g} - {gate.tolerance:g}) x {n}"
         return f"k_reject = ceil({limits}) = ceil({float(p * n):.8g}) = {k}, in exact decimals"
     distribution = f"X ~ Bin({n}, {_ratio(p)})"
-    below = f"P(X < {k}) = {lower_tail(k, n, p):.3g}"
+    below = f"P(X < {k}) {tail(lower_tail(k, n, p)) if k > 0 else '= 0'}"
     if found.alpha is None:
         return f"{_sigma_text(gate, p, n)}, so {k}; {distribution}: {below}"
     beyond = f"P(X < {k + 1}) = {lower_tail(k + 1, n, p):.3g}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import exp, floor, log
 
 from gatekit.records.canonical import Plain
 
 _NEGLIGIBLE = 1e-6
+_UNDERFLOW = 1e-300
 _SHOWN_DIGITS = 8
 _SHOWN_CHARACTERS = 40
 
@@ -31,6 +33,28 @@ def p_value(p: float) -> str:
     ('= 0.346', '= 0.000137', '< 0.000001')
     """
     return "< 0.000001" if p < _NEGLIGIBLE else f"= {p:.3g}"
+
+
+def tail(probability: float, digits: int = 3) -> str:
+    """A tail with its sign of equality: a float that is 0 stands for one too small to be told, not for none.
+
+    >>> tail(0.0024123), tail(0.0)
+    ('= 0.00241', '< 1e-300')
+    """
+    return f"= {probability:.{digits}g}" if probability >= _UNDERFLOW else "< 1e-300"
+
+
+def from_log(log_p: float) -> str:
+    """A probability by its natural logarithm, also one that is too small for a float.
+
+    >>> from_log(-1000.0), from_log(log(0.25))
+    ('5.076e-435', '0.25')
+    """
+    if log_p > log(_UNDERFLOW):
+        return f"{exp(log_p):.4g}"
+    decades = log_p / log(10)
+    mantissa = f"{10 ** (decades - floor(decades)):.4g}"
+    return f"1e{floor(decades) + 1}" if mantissa == "10" else f"{mantissa}e{floor(decades)}"
 
 
 def points(drop: float) -> str:

@@ -19,6 +19,7 @@ from gatekit.records.canonical import Plain, canonical_json, digest, from_plain,
 from gatekit.records.secrets import holds_password
 from gatekit.report.escape import escape_terminal
 from gatekit.resources import schema
+from gatekit.service_keys import holds_key
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -71,10 +72,14 @@ def make_act(kind: ActKind, target: str, *, reason: str, now: datetime, after: s
 
 
 def refuse_password(reason: str) -> None:
-    """Raise ConfigError for a reason with a URL that holds a password: it would be kept for good."""
+    """Raise ConfigError for a reason that holds a URL with a password, or the key of a service: it would be kept
+    for good."""
     if holds_password(reason):
         what = "the reason holds a URL with a password, and a reason is kept"
         raise ConfigError.one(what, reason="bad-reason", where="--reason", hint="leave the password out")
+    if holds_key(reason):
+        what = "the reason holds what looks like the key of a service, and a reason is kept"
+        raise ConfigError.one(what, reason="bad-reason", where="--reason", hint="leave the key out")
 
 
 def act_digest(act: Act) -> str:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, NoReturn
 from gatekit.errors import ConfigError
 from gatekit.history.acts import MAX_ACT_BYTES
 from gatekit.history.foreign_lines import foreign_lines
+from gatekit.history.foreign_secrets import act_secret, record_secret
 from gatekit.history.record_form import checked_record, record_contradiction
 from gatekit.history.records_folder import MAX_RECORD_BYTES
+from gatekit.history.score_check import Readers
 from gatekit.history.totals import json_flaw
 from gatekit.records.act import Act
 from gatekit.records.canonical import Plain, digest, from_plain
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_RECORDS_BYTES = 16 * 1024**3
 _SHOWN_CHARACTERS = 200
+_OTHER_FORMAT = "nothing was imported; old totals need --format totals"
 _NOT_WHOLE = (TypeError, ValueError, AttributeError, LookupError, RecursionError, OverflowError)
 
 
@@ -49,15 +52,16 @@ class ActLine:
     act: Act
 
 
-def checked_lines(path: Path) -> Iterator[RecordLine | ActLine]:
-    """Each record and act of the file. Raises ConfigError naming the first line that is neither, or not whole."""
+def checked_lines(path: Path, readers: Readers) -> Iterator[RecordLine | ActLine]:
+    """Each record and act of the file. Raises ConfigError naming the first line that is neither, is not whole,
+    contradicts itself (as `record_contradiction`), or holds a secret."""
     for line, text in _lines(path):
         where = f"{path}:{line}"
         plain = _plain(where, text)
         if isinstance(plain, Mapping) and "act_id" in plain:
             yield ActLine(line=line, digest=str(plain.get("digest")), act=_act(where, text, plain))
         else:
-            yield RecordLine(line=line, mark=_mark(text), record=_record(where, plain), digest=plain["digest"])
+            yield RecordLine(line=line, mark=_mark(text), record=_record(where, plain, readers), digest=plain["digest"])
 
 
 def read_again(path: Path, wanted: Mapping[int, bytes]) -> Iterator[Plain]:
@@ -91,14 +95,18 @@ def _plain(where: str, text: str) -> Plain:
         _refuse(where, "run record", json_flaw(error))
 
 
-def _record(where: str, plain: Plain) -> RunRecord:
+def _record(where: str, plain: Plain, readers: Readers) -> RunRecord:
     try:
         record = checked_record(plain)
-        why = record_contradiction(record)
+    except _NOT_WHOLE as error:
+        _refuse(where, "run record", str(error))
+    try:
+        why = record_contradiction(record, readers)
     except _NOT_WHOLE as error:
         why = str(error)
     if why is not None:
-        _refuse(where, "run record", why)
+        _refuse(where, "run record", why, hint="nothing was imported; look where it came from")
+    _refuse_secret(where, "record", record_secret(record, plain))
     return record
 
 
@@ -119,6 +127,7 @@ def _act(where: str, text: str, plain: Mapping[str, Plain]) -> Act:
         _refuse(where, "act", "made_at: no moment of UTC such as 2026-11-30T03:15:00Z")
     if f"-{act.kind.value}-" not in act.act_id:
         _refuse(where, "act", f"it is called {act.act_id} and is a {act.kind.value}")
+    _refuse_secret(where, "act", act_secret(plain))
     return act
 
 
@@ -140,9 +149,14 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(schema("act"))
 
 
-def _refuse(where: str, what: str, why: str) -> NoReturn:
-    hint = "nothing was imported; old totals need --format totals"
+def _refuse(where: str, what: str, why: str, *, hint: str = _OTHER_FORMAT) -> NoReturn:
     raise ConfigError.one(f"not a whole {what}: {why[:_SHOWN_CHARACTERS]}", where=where, reason="bad-import", hint=hint)
+
+
+def _refuse_secret(where: str, what: str, secret: str | None) -> None:
+    if secret is not None:
+        hint = "nothing was imported; change this secret, and leave the line out"
+        raise ConfigError.one(f"{secret}, and {what}s are kept", where=where, reason="bad-import", hint=hint)
 
 
 def _refuse_changed(path: Path) -> NoReturn:

@@ -11,13 +11,14 @@ from gatekit.errors import ConfigError, InfraError
 from gatekit.history.acts import act_path, read_act, record_act
 from gatekit.history.durable_files import is_there
 from gatekit.history.foreign_records import ActLine, RecordLine, checked_lines, read_again
+from gatekit.history.importing_acts import new_acts
 from gatekit.history.place import Place
+from gatekit.history.score_check import NO_READERS, Readers
 from gatekit.history.superseding import Standing, known_standings, why_not_superseding
 from gatekit.history.taking_in import Imported, refuse_other, stored_run, take_in
+from gatekit.history.wrong_clock import odd_date
 from gatekit.records.act import ActKind
 
-_GSM8K_APPEARED = "2021-10-27"
-_TO_THE_SECOND = 19
 _SHOWN_CHARACTERS = 80
 
 
@@ -41,18 +42,18 @@ class _File:
     flags: list[str] = field(default_factory=list)
 
 
-def import_records(place: Place, path: Path, *, now: datetime) -> Imported:
+def import_records(place: Place, path: Path, *, now: datetime, readers: Readers = NO_READERS) -> Imported:
     """Bring in the whole records of a file that `history export` wrote, in its order, and its acts.
 
-    Every line is checked before the first record is written. Raises ConfigError naming the line that is not a
-    whole, intact record or act; InfraError when a run or act id has other content here, with both digests, and as
-    `take_in`.
+    Every line is checked before the first record is written, its answers by those of the extractors `readers` that
+    read them. Raises ConfigError naming the line that is not a whole, intact record or act, contradicts itself or
+    holds a secret; InfraError when a run or act id has other content here, with both digests, and as `take_in`.
     """
     from gatekit.history import index
 
     known, known_acts = index.known_digests(place), index.act_digests(place)
     found = _File(path=path)
-    for one in checked_lines(path):
+    for one in checked_lines(path, readers):
         if isinstance(one, ActLine):
             _see_act(found, one)
         elif _see_run(found, one):
@@ -62,22 +63,29 @@ def import_records(place: Place, path: Path, *, now: datetime) -> Imported:
     if not found.runs:
         raise ConfigError.one("no records in this file", where=str(path), reason="bad-import")
     _check_superseding(place, found)
-    news = _new_acts(place, found, known_acts)
+    for act in found.acts.values():
+        _check_act(place, found, act, known_acts)
+    news = new_acts(place, found.acts, known_acts, now=now)
     wanted = {seen.line: seen.mark for seen in found.runs.values()}
     added, there = take_in(place, read_again(path, wanted), total=len(wanted))
-    for one in news:
-        record_act(place, one.act)
+    for decided in news.acts:
+        record_act(place, decided)
     ids = list(found.runs)
-    return Imported(added=added, known=there, first=ids[0], last=ids[-1], acts=len(news), flags=tuple(found.flags))
+    return Imported(
+        added=added,
+        known=there,
+        first=ids[0],
+        last=ids[-1],
+        acts=len(news.acts),
+        flags=(*found.flags, *news.flags),
+        changes=news.changes,
+    )
 
 
 def wrong_clock(line: int, finished_at: str, now: datetime) -> list[str]:
     """What to say of a run whose clock was wrong: the order of arrival counts, so that it is taken."""
-    if finished_at[:_TO_THE_SECOND] > now.isoformat()[:_TO_THE_SECOND]:
-        return [f"line {line}: dated {finished_at}, which is yet to come"]
-    if finished_at < _GSM8K_APPEARED:
-        return [f"line {line}: dated {finished_at}, before GSM8K existed"]
-    return []
+    odd = odd_date(finished_at, now)
+    return [] if odd is None else [f"line {line}: {odd}"]
 
 
 def _see_run(found: _File, one: RecordLine) -> bool:
@@ -124,39 +132,8 @@ def _check_superseding(place: Place, found: _File) -> None:
             raise ConfigError.one(f"run {run_id} is refused: {why}", where=where, reason="bad-import", hint=hint)
 
 
-def _new_acts(place: Place, found: _File, known: Mapping[str, str]) -> list[ActLine]:
-    """The acts that the history misses, in the order of the file: it is that in which they came, whatever a clock said.
-
-    The last decision about a run or a series holds. So one that is older than what was decided here about the same is
-    left out, and told. Raises ConfigError for an act about something else than the runs of the file.
-    """
-    for one in found.acts.values():
-        _check_act(place, found, one, known)
-    latest = _latest(place, found)
-    news: list[ActLine] = []
-    for one in found.acts.values():
-        if one.act.act_id in known:
-            continue
-        if one.act.made_at < latest.get(one.act.target, ""):
-            found.flags.append(f"line {one.line}: act {one.act.act_id} left out: something later was decided here")
-        else:
-            news.append(one)
-    return news
-
-
-def _latest(place: Place, found: _File) -> dict[str, str]:
-    """When the last act about each run and series here was made that is not of this file."""
-    from gatekit.history import index
-
-    latest: dict[str, str] = {}
-    for act in index.acts(place):
-        if act.act_id in found.acts:
-            continue
-        latest[act.target] = max(act.made_at, latest.get(act.target, ""))
-    return latest
-
-
 def _check_act(place: Place, found: _File, one: ActLine, known: Mapping[str, str]) -> None:
+    """Raise ConfigError for an act about something else than the runs of the file, InfraError for another one here."""
     act, where = one.act, f"{found.path}:{one.line}"
     if act.target not in (found.keys if act.kind is ActKind.REBASELINE else found.runs):
         what = f"act {act.act_id} is about {act.target[:_SHOWN_CHARACTERS]!r}, of which this file holds no run"

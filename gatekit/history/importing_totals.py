@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gatekit import __version__
 from gatekit.errors import ConfigError
+from gatekit.history.foreign_secrets import text_secret
 from gatekit.history.importing import wrong_clock
 from gatekit.history.place import Place
 from gatekit.history.taking_in import Imported, refuse_other, stored_run, take_in
@@ -49,6 +50,7 @@ def import_totals(place: Place, path: Path, under: Under, *, now: datetime) -> I
     records: dict[str, RunRecord] = {}
     flags = [f"column left out: {name}" for name in found.left_out]
     for total in found.totals:
+        _refuse_secret(f"{path}:{total.line}", total)
         record = _total_record(total, under, path)
         first = records.setdefault(record.run_id, record)
         if not _is_same_total(first, record):
@@ -60,6 +62,13 @@ def import_totals(place: Place, path: Path, under: Under, *, now: datetime) -> I
     added, known = take_in(place, plains, total=len(plains))
     ids = list(records)
     return Imported(added=added, known=known, first=ids[0], last=ids[-1], flags=tuple(flags))
+
+
+def _refuse_secret(where: str, total: Total) -> None:
+    secret = None if total.build is None else text_secret(total.build)
+    if secret is not None:
+        what = f"build holds {secret}, and it would be kept"
+        raise ConfigError.one(what, where=where, reason="bad-import", hint="nothing was imported; leave it out")
 
 
 def _inexact_flags(totals: Sequence[Total]) -> Iterator[str]:

@@ -115,7 +115,8 @@ def add(place: Place, record: RunRecord, *, limit_s: float = LOCK_LIMIT_S) -> bo
     Raises InfraError when the run id is taken by another digest, when another process holds the lock for longer
     than `limit_s`, and when the database is no index of this gatekit; it is unchanged then.
     """
-    row = run_row(record, record_to_plain(record)["digest"])
+    plain = record_to_plain(record)
+    row = run_row(record, plain["digest"], gate_section=plain["spec"]["gate"])
     return written(place, lambda connection: insert(connection, place, row), limit_s=limit_s)
 
 
@@ -279,6 +280,25 @@ def all_keys(place: Place, *, after: str = "", until: str | None = None) -> Iter
         after = found[-1].key
 
 
+def one_key(place: Place, key: str) -> KeySeries | None:
+    """The series of one comparability key; None where the history holds none."""
+    wanted = sa.select(keys_table).where(keys_table.c.key == storable(key))
+    with reading(place) as connection:
+        if connection is None:
+            return None
+        found = checked_objects("keys", connection.execute(wanted).all(), column="fields")
+        return next(iter(_key_series(connection, found)), None)
+
+
+def gate_sections(place: Place) -> tuple[str, ...]:
+    """The JSON of every gate section that a run of the history had, each once, in no order that means anything."""
+    query = sa.select(gates_table).order_by(gates_table.c.digest)
+    with reading(place) as connection:
+        if connection is None:
+            return ()
+        return tuple(checked_objects("gates", connection.execute(query).all(), column="gate").values())
+
+
 def acts(place: Place) -> tuple[Act, ...]:
     """Every act, in order of arrival."""
     with reading(place) as connection:
@@ -344,10 +364,14 @@ _SERIES_FIELDS = tuple(field.name for field in fields(SeriesRow))
 
 
 def _next_keys(connection: sa.Connection, after: str, until: str | None) -> list[KeySeries]:
-    columns = runs_table.c
     wanted = sa.select(keys_table).where(keys_table.c.key > after).order_by(keys_table.c.key).limit(_KEYS_AT_ONCE)
     wanted = wanted if until is None else wanted.where(keys_table.c.key <= until)
-    found = checked_objects("keys", connection.execute(wanted).all(), column="fields")
+    return _key_series(connection, checked_objects("keys", connection.execute(wanted).all(), column="fields"))
+
+
+def _key_series(connection: sa.Connection, found: dict[str, str]) -> list[KeySeries]:
+    """The series of these keys, which follow upon one another in the database's order."""
+    columns = runs_table.c
     if not found:
         return []
     low, high = next(iter(found)), next(reversed(found))  # by the database's order, which may not be Python's

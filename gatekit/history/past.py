@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gatekit.gate.locked import Fault
 from gatekit.history.acts import quarantined_runs
 from gatekit.history.as_of import AsOf, as_of_moment
 from gatekit.history.changes import Span, change, differing, key_fields, named
@@ -32,6 +33,9 @@ MOST_CHANGES = 10
 
 
 _NO_MEASUREMENT_OF_HEALTH = frozenset({Outcome.INFRA.value, Outcome.FAIL.value})
+UNJUDGED = "without a verdict"
+_NO_THRESHOLD = frozenset({fault.value for fault in Fault} | {"gate-cannot-decide", "no-reference"})
+"""Why a run was measured and not judged, although its series may have had what judges it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,18 @@ def all_series(
         yield from _stored(series, decided)
 
 
+def series_under(place: Place, key: str, *, as_of: str | None = None) -> tuple[StoredSeries, ...]:
+    """The series of one comparability key by spec name, as in `all_series`; none where the history holds none."""
+    from gatekit.history import index
+    from gatekit.history.database import reading
+
+    moment = as_of_moment(as_of)
+    with reading(place) as connection:
+        decided = None if connection is None else _decided(connection, index.acts_of(connection), moment)
+    series = None if decided is None else index.one_key(place, key)
+    return () if series is None or decided is None else tuple(_stored(series, decided))
+
+
 def _stored(series: KeySeries, decided: _Decided) -> Iterator[StoredSeries]:
     seen = [row for row in series.rows if decided.as_of.has(row.since)]
     comparability = Comparability(key=series.key, fields=key_fields(series.fields))
@@ -188,15 +204,19 @@ def _standing(decided: _Decided, key: str, superseded: Mapping[str, str], copies
 
 
 def _past(rows: Sequence[PastRow], standing: _Standing, comparability: Comparability) -> Past:
+    """The runs that count. One that met no threshold (its lock was missing, its gate could decide nothing) counts only
+    where no run before it passed one: a week without a lock must not move the norm that its runs were not held to."""
     runs: list[PastRun] = []
     excluded: Counter[str] = Counter()
     left_out: dict[str, str] = {}
-    start = _start(rows, standing)
+    start, is_judged = _start(rows, standing), False
     for place, row in enumerate(rows):
         is_before = place < start or _stays_before(row, standing)
         why = "before the rebaseline" if is_before else _unusable(row, standing)
+        why = UNJUDGED if why is None and is_judged and row.reason_code in _NO_THRESHOLD else why
         if why is None:
             runs.append(past_run(row))
+            is_judged = is_judged or row.outcome == Outcome.PASS
         else:
             excluded[why] += 1
             left_out[row.run_id] = _set_aside(row, standing) or why

@@ -28,6 +28,11 @@ def explain_command(place: Place, run_id: str) -> str:
     return " ".join([shlex.join(["gatekit", "explain", run_id, *_dir(place)]), *_url(place)])
 
 
+def resume_command(place: Place, run_id: str) -> str:
+    """`gatekit run --resume` of a run of this place; the default one needs no words."""
+    return shlex.join(["gatekit", "run", "--resume", run_id, *_dir(place)])
+
+
 def show_command(place: Place, run_id: str) -> str:
     """`gatekit history show` of a run of this place; the default one needs no words."""
     return " ".join([shlex.join(["gatekit", "history", "show", run_id, *_dir(place)]), *_url(place)])

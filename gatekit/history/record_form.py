@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gatekit.gate.comparability import comparability
+from gatekit.gate.comparability import comparability, is_later
+from gatekit.gate.verdict_check import outcome_flaw
+from gatekit.history.score_check import NO_READERS, Readers, score_flaw
 from gatekit.records.answers import Observation
 from gatekit.records.canonical import Plain
 from gatekit.records.moment import is_moment
@@ -38,15 +40,19 @@ def checked_record(plain: Plain) -> RunRecord:
     return record
 
 
-def record_contradiction(record: RunRecord) -> str | None:
+def record_contradiction(record: RunRecord, readers: Readers = NO_READERS) -> str | None:
     """What a record says against itself; None where it is of one piece. No field of its comparability key may be
-    another than its spec and its questions give: runs of one key are counted together without another look."""
-    why = contradiction(record)
+    another than its spec and its questions give: runs of one key are counted together without another look. Its
+    answers are scored as their texts are read, by its extractor among `readers`, and its outcome is one that can
+    follow from their counts."""
+    why = contradiction(record) or score_flaw(record, readers) or outcome_flaw(record.verdict, record.counts)
     if why is not None:
         return why
     said = record.comparability.fields
     given = comparability(record.spec, record.dataset, str(said.get("extractor_version"))).fields
-    other = next((name for name in given if name in said and said[name] != given[name]), None)
+    later = filter(is_later, given.keys() | said.keys())
+    names = (*(name for name in given if name in said), *sorted(later))
+    other = next((name for name in names if said.get(name) != given.get(name)), None)
     return None if other is None else f"comparability.fields.{other} is not what its spec and questions give"
 
 

@@ -23,6 +23,7 @@ from gatekit.records.canonical import Plain, canonical_json
 from gatekit.records.run import RunRecord, record_to_plain
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
+JOURNAL_NAME = "journal.jsonl"
 RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SHOWN_CHARACTERS = 200
 _LONGEST_ID = 128
@@ -87,6 +88,16 @@ def record_paths(history_dir: Path) -> Iterator[Path]:
     except (OSError, ValueError) as error:
         raise storage_error("read", runs, error) from error
     yield from (path for path in (runs / name / "record.json" for name in names) if _is_recorded(path))
+
+
+def unfinished_runs(history_dir: Path) -> tuple[str, ...]:
+    """The ids of the runs that have a journal and no record, sorted; one may be going on. None where the folder of
+    runs cannot be read, which reading the records says."""
+    try:
+        journals = sorted((history_dir / "runs").glob(f"*/{JOURNAL_NAME}"))
+    except (OSError, ValueError):
+        return ()
+    return tuple(path.parent.name for path in journals if not _is_recorded(path.parent / "record.json"))
 
 
 def _is_recorded(path: Path) -> bool:

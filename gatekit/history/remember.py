@@ -123,7 +123,8 @@ def _store(connection: sa.Connection, place: Place, record: RunRecord) -> tuple[
         path, stored = _write(place, record, previous)
     except InfraError as error:
         raise _NotWrittenError(error) from error
-    index.insert(connection, place, run_row(stored, record_to_plain(stored)["digest"]))
+    plain = record_to_plain(stored)
+    index.insert(connection, place, run_row(stored, plain["digest"], gate_section=plain["spec"]["gate"]))
     return path, stored
 
 

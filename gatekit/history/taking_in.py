@@ -21,7 +21,8 @@ _AGAIN = "import the same file again: it completes what is missing"
 class Imported:
     """How many runs of the file are new in the history and how many were in it, and what to know about them.
 
-    `first` and `last` are the ids of its runs in the order of the file, `acts` how many of its acts are new.
+    `first` and `last` are the ids of its runs in the order of the file, `acts` how many of its acts are new, and
+    `changes` what counts otherwise by them, one line each.
     """
 
     added: int
@@ -30,6 +31,7 @@ class Imported:
     last: str
     acts: int = 0
     flags: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)

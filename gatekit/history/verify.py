@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from gatekit.errors import InfraError
 from gatekit.history.acts import StoredAct, act_paths, read_act
@@ -12,10 +13,12 @@ from gatekit.history.findings import Finding, Findings
 from gatekit.history.leftovers import leftovers
 from gatekit.history.place import Place
 from gatekit.history.predecessors import Chains, Link, check_predecessors, has_predecessors
-from gatekit.history.rebuild_hint import history_command
+from gatekit.history.rebuild_hint import history_command, resume_command
 from gatekit.history.record_form import record_contradiction
-from gatekit.history.records_folder import StoredRecord, read_stored, record_paths
+from gatekit.history.records_folder import StoredRecord, read_stored, record_paths, unfinished_runs
 from gatekit.history.run_row import NewRow, run_row
+from gatekit.history.score_check import NO_READERS, Readers
+from gatekit.history.wrong_clock import is_yet_to_come
 from gatekit.records.canonical import digest
 
 
@@ -31,8 +34,10 @@ class Verified:
     chains: Chains
 
 
-def verify(place: Place) -> Verified:
-    """Check every record, chain, row and act, and on SQLite every byte of the database file.
+def verify(place: Place, *, readers: Readers = NO_READERS, now: datetime | None = None) -> Verified:
+    """Check every record, chain, row and act, and on SQLite every byte of the database file; and whether every record
+    is of one piece, its answers by those of the extractors `readers` that read them. Acts that are dated after `now`
+    are a note.
 
     What cannot be read is a finding, not an error. Nothing is written, but for an older index that is brought up
     to date as by any command. Others may write meanwhile: what they add is looked at or not, and is no damage.
@@ -44,7 +49,7 @@ def verify(place: Place) -> Verified:
     with _adding(findings):
         found = snapshot(place)
     broken: set[str] = set()
-    rows = _records(findings, broken)
+    rows = _records(findings, broken, readers)
     acts = _acts(findings, broken)
     links = [_link(row) for row in rows.values()]
     series = {} if found is None else dict(found.series)
@@ -58,6 +63,9 @@ def verify(place: Place) -> Verified:
     if place.url is None:
         check_file(findings)
     _note_leftovers(findings)
+    _note_unfinished(findings)
+    if now is not None:
+        _note_early(findings, acts, now)
     chains = check_predecessors(findings, links, series)
     return Verified(
         findings=tuple(dict.fromkeys(findings.found)),
@@ -78,7 +86,7 @@ def _adding(findings: Findings) -> Iterator[None]:
         findings.add_error(findings.place.shown, error)
 
 
-def _records(findings: Findings, broken: set[str]) -> dict[str, NewRow]:
+def _records(findings: Findings, broken: set[str], readers: Readers) -> dict[str, NewRow]:
     """The row of every record file that is whole, by run id; the folders of the others go into `broken`."""
     found: dict[str, NewRow] = {}
     for path in record_paths(findings.place.dir):
@@ -94,7 +102,7 @@ def _records(findings: Findings, broken: set[str]) -> dict[str, NewRow]:
             what, hint = f"{path} {why}", "restore the folder from a copy, or move it out of runs/"
             findings.add(path, what, reason="record-broken", hint=hint)
         else:
-            _add_contradiction(findings, stored)
+            _add_contradiction(findings, stored, readers)
             found[stored.record.run_id] = run_row(
                 stored.record, stored.digest, gate_section=stored.plain["spec"]["gate"]
             )
@@ -108,9 +116,25 @@ def _note_leftovers(findings: Findings) -> None:
         findings.notes.append(f"{what}; `{history_command(findings.place, 'sync')}` removes what is left so")
 
 
-def _add_contradiction(findings: Findings, stored: StoredRecord) -> None:
+def _note_unfinished(findings: Findings) -> None:
+    """A run without a record was cut off, or is going on; neither is damage."""
+    found = unfinished_runs(findings.place.dir)
+    if found:
+        some = f"{len(found)} unfinished run{'s' * (len(found) > 1)}, such as {found[0]}: going on, or cut off"
+        findings.notes.append(f"{some}; `{resume_command(findings.place, found[0])}` asks what it lacks")
+
+
+def _note_early(findings: Findings, acts: Mapping[str, StoredAct], now: datetime) -> None:
+    """The order of arrival counts, so that a wrong date changes nothing here."""
+    early = [stored.act for stored in acts.values() if is_yet_to_come(stored.act.made_at, now)]
+    if early:
+        some = f"{len(early)} act{'s' * (len(early) > 1)} dated later than now, such as {early[0].act_id}"
+        findings.notes.append(f"{some}: a clock was wrong; acts hold in their order of arrival")
+
+
+def _add_contradiction(findings: Findings, stored: StoredRecord, readers: Readers) -> None:
     """Every bit may be what was written, and what was written not be true."""
-    why = record_contradiction(stored.record)
+    why = record_contradiction(stored.record, readers)
     if why is not None:
         run_id = stored.record.run_id
         command = history_command(findings.place, "quarantine", run_id, "--reason TEXT")

@@ -37,6 +37,7 @@ class FailureKind(StrEnum):
     TOO_LARGE = "too_large"
     WRONG_MODEL = "wrong_model"
     ABORTED = "aborted"
+    EMPTY = "empty"
     NOT_ASKED = "not_asked"
 
 
@@ -72,7 +73,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """One answer of a server, as it came. Unknown is None, never 0."""
+    """One answer of a server, as it came. Unknown is None, never 0; `first_token_s` is known of a stream alone."""
 
     text: str | None
     reasoning: str | None = None
@@ -80,6 +81,7 @@ class Completion:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     has_tool_calls: bool = False
+    first_token_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ class Observation:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     latency_s: float | None = None
+    first_token_s: float | None = None
     attempts: int
     failure: Failure | None = None
 

@@ -11,10 +11,21 @@ from gatekit.records.spec import Spec
 from gatekit.records.verdict import Verdict
 
 RECORD_FORMAT = 1
+RETRIED = "retried: "  # begins the event that counts, by kind, the faults which another attempt answered
 
 _LATER: Mapping[str, tuple[str, ...]] = {
     "model": ("tags", "shipped", "sha256"),
-    "engine": ("packaged", "install", "max_slots", "version_key", "info_path", "info_keys"),
+    "hw": ("free_memory_share",),
+    "protocol": (
+        *("shots_as", "think_tags", "gen_prefix", "reasoning_effort", "chat_template_kwargs", "extra_body"),
+        *("max_tokens_field", "send_model", "stream"),
+    ),
+    "gate": ("max_empty_share",),
+    "engine": (
+        *("packaged", "install", "max_slots", "version_key", "info_path", "info_keys"),
+        *("stall_timeout_s", "containment", "quantization", "pass_env", "effective", "log_values", "metrics_path"),
+        *("metrics", "require_effective", "advisories"),
+    ),
 }
 """Keys of a spec that records of this format were once written without; each has a default."""
 
@@ -108,6 +119,9 @@ def record_to_plain(record: RunRecord) -> Plain:
                 del plain["spec"][section][name]
     if record.rescored_at is None:
         del plain["rescored_at"]
+    for seen in plain["observations"]:
+        if seen["first_token_s"] is None:
+            del seen["first_token_s"]
     plain["digest"] = digest(plain)
     return plain
 

@@ -35,7 +35,7 @@ _CREDENTIALS = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30}://|(?:postgres(?:ql)?(?:\+[a-z]+)?|https?):/(?!/))"
     r"(?P<user>[^\s:/?#@%'\"\[]*)(?::|%3[Aa])(?P<rest>[^\s'\"]*)"
 )
-_PORT_AND_MORE = re.compile(r"[0-9]{1,5}(?![0-9A-Za-z%])")
+_PORT_AND_MORE = re.compile(r"(?:[0-9]{1,5}|PORT)(?![0-9A-Za-z%])")  # PORT is what our own hints call it
 _PASSWORD_PARAMETER = re.compile(r"(?P<name>(?<=[?&])(?:ssl)?password=)[^\s&'\"]+", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?<![\w%-])(?P<name>[\w%-]+=)\S+")
 _SECRET_NAME = re.compile(r"pass|secret|key|token", re.IGNORECASE)

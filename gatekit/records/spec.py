@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class Api(StrEnum):
@@ -29,6 +30,20 @@ class ShotOverlap(StrEnum):
     LEAK = "leak"
 
 
+class ShotsAs(StrEnum):
+    """How a chat shows its worked examples: in the text of its one question, or each as a turn of either side."""
+
+    TEXT = "text"
+    TURNS = "turns"
+
+
+class MaxTokensField(StrEnum):
+    """What the server calls the longest answer."""
+
+    MAX_TOKENS = "max_tokens"
+    MAX_COMPLETION_TOKENS = "max_completion_tokens"
+
+
 class EngineKind(StrEnum):
     """How answers come about: start a server, use a running one, or the bundled answer server."""
 
@@ -36,6 +51,14 @@ class EngineKind(StrEnum):
     ATTACH = "attach"
     SIM = "sim"
     REPLAY = "replay"
+
+
+class Containment(StrEnum):
+    """What keeps a launched server from outliving its run; `auto` is the strongest that the machine allows."""
+
+    AUTO = "auto"
+    PID_NAMESPACE = "pid-namespace"
+    SUBREAPER = "subreaper"
 
 
 class Method(StrEnum):
@@ -84,7 +107,11 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The machine a spec asks for."""
+    """The machine a spec asks for.
+
+    `memory_gib` is that of one GPU as its driver reports it. `free_memory_share` is the part of each GPU's memory
+    that nobody else may hold when a server is started; 0 allows any use.
+    """
 
     name: str
     vendor: str
@@ -92,6 +119,7 @@ class Hardware:
     gpu: str | None = None
     count: int = 0
     memory_gib: float | None = None
+    free_memory_share: float = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +151,32 @@ class Faults:
     die_after: int | None = None
 
 
+class Refuses(StrEnum):
+    """When an advisory stops a run: never, or where code of the model's repository may run."""
+
+    NEVER = "never"
+    REMOTE_CODE = "remote_code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advisory:
+    """A published fault of an engine: the versions from `since` (None: the first) up to and without `below` have it."""
+
+    id: str
+    below: str
+    since: str | None = None
+    what: str
+    link: str
+    refuses: Refuses = Refuses.NEVER
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """The server: how it starts or where it listens, and its common knobs by their neutral names.
 
     `command`, `packaged`, `install` and `flags` belong to kind launch, `base_url` and `expected_model` to attach,
-    `accuracy` to `faults` to sim, `answers` and `variant` to replay.
+    `accuracy` to `faults` to sim, `answers` and `variant` to replay. `effective`, `log_values` and `metrics` say where
+    a server tells what is really on: the path in its description, the text around it in its log, the metric's name.
     """
 
     name: str
@@ -139,20 +187,30 @@ class Engine:
     max_model_len: int | None = None
     enforce_eager: bool = False
     kv_cache_dtype: str | None = None
+    quantization: str | None = None
     seed: int | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str]
+    pass_env: tuple[str, ...] = ()
     command: tuple[str, ...] | None = None
     packaged: str | None = None
     install: str | None = None
     flags: Mapping[str, str] | None = None
     max_slots: int | None = None
     startup_timeout_s: float = 1200.0
+    stall_timeout_s: float | None = None
+    containment: Containment = Containment.AUTO
     health_path: str | None = None
     version_path: str | None = None
     version_key: str = "version"
     info_path: str | None = None
     info_keys: tuple[str, ...] = ()
+    effective: Mapping[str, str] | None = None
+    log_values: Mapping[str, str] | None = None
+    metrics_path: str | None = None
+    metrics: Mapping[str, str] | None = None
+    require_effective: bool = False
+    advisories: tuple[Advisory, ...] = ()
     base_url: str | None = None
     expected_model: str | None = None
     api_key_env: str | None = None
@@ -167,7 +225,12 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """Every field of asking that can move a score. A sampling field that is None is not sent."""
+    """Every field of asking that can move a score. A sampling field that is None is not sent.
+
+    `think_tags` are the text that begins reasoning inside an answer and the one that ends it. `gen_prefix` is what the
+    answer begins with. `chat_template_kwargs` and `extra_body` hold texts, numbers, truth values, nulls and lists of
+    these, and are sent as they are.
+    """
 
     name: str
     api: Api
@@ -184,6 +247,15 @@ class Protocol:
     top_k: int | None = None
     seed: int | None = None
     extractor: str
+    shots_as: ShotsAs = ShotsAs.TEXT
+    think_tags: tuple[str, ...] | None = None
+    gen_prefix: str | None = None
+    reasoning_effort: str | None = None
+    chat_template_kwargs: Mapping[str, Any] | None = None
+    extra_body: Mapping[str, Any] | None = None
+    max_tokens_field: MaxTokensField = MaxTokensField.MAX_TOKENS
+    send_model: bool = True
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +320,7 @@ class Gate:
     beta: float = 0.1
     max_lost_share: float = 0.01
     max_truncated_share: float = 0.02
+    max_empty_share: float = 0.02
     measured_under: MeasuredUnder | None = None
     phi0: float = 0.2
     nu0: float = 4.0

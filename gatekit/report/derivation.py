@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from gatekit.gate.derivation import Derivation
 from gatekit.gate.sensitivity import Change, Sensitivity
-from gatekit.gate.wording import accuracy
+from gatekit.gate.wording import accuracy, tail
 from gatekit.records.run import RunRecord
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.report.escape import escape_terminal
 from gatekit.report.fact_lines import fact_lines
+from gatekit.report.faults import fault_lines
 
 _TEXT_CHARACTERS = 600
 _ALL_RIGHT = " at questions that all earlier runs got right"
@@ -25,6 +26,7 @@ def derivation_text(record: RunRecord, derivation: Derivation) -> str:
     head = f"{verdict.outcome.value}  {record.spec.name}: {verdict.reason}"
     lines = [_safe(head), ""]
     facts = [("run", record.run_id), *((step.label, step.text) for step in derivation.steps), *_seen_again(verdict)]
+    facts += fault_lines(record)
     facts += [("today", _today(derivation))]
     if derivation.sensitivity is not None:
         by_p_value = verdict.rule is not None and verdict.rule.by_p_value
@@ -42,11 +44,11 @@ def _safe(text: str) -> str:
 def _seen_again(verdict: Verdict) -> Iterator[Line]:
     """What rules on earlier runs add."""
     if verdict.p_value is not None:
-        yield "p-value", f"{verdict.p_value:.3g}"
+        yield "p-value", f"{verdict.p_value:.3g}" if verdict.p_value else tail(0.0)
     if verdict.churn is not None:
         churn = verdict.churn
         sides = f"{churn.right_to_wrong} right to wrong, {churn.wrong_to_right} wrong to right"
-        surprise = "" if churn.p_value is None else f" (p = {churn.p_value:.3g})"
+        surprise = "" if churn.p_value is None else f" (p {tail(churn.p_value)})"
         yield "churn", f"{sides} against {churn.run_id}{surprise}"
     if verdict.cause is not None:
         yield "cause", verdict.cause

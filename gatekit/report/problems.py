@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from gatekit.errors import ExitCode, Problem
+from gatekit.errors import (
+    MOST_CHARACTERS_KEPT,
+    MOST_LINES_KEPT,
+    MOST_LINES_SHOWN,
+    ExitCode,
+    Problem,
+    problem_lines,
+    shortened,
+)
 from gatekit.report.escape import escape_terminal
 
 FORMAT = 1
@@ -28,11 +36,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleText:
-    """What the id of a mistake means, how such a mistake looks, and how it is mended."""
+    """What the id of a mistake means, how such a mistake looks, and how it is mended, where that is written down."""
 
     means: str
-    example: str
-    mend: str
+    example: str = ""
+    mend: str = ""
 
 
 def place_of(problem: Problem) -> Place | None:
@@ -50,13 +58,14 @@ def place_of(problem: Problem) -> Place | None:
     return Place(file=found["file"], line=int(found["line"]), column=int(found["column"]))
 
 
-def summary(files: int, specs: int, matrices: int, problems: int) -> str:
-    """How much was checked, and with what result.
+def summary(files: int, specs: int, matrices: int, problems: int, *, locks: int = 0) -> str:
+    """How much was checked, and with what result; locks are named where there are some.
 
     >>> summary(37, 1, 3, 0)
     '37 files, 1 spec, 3 matrices: no mistakes'
     """
     counted = [_count(files, "file", "files"), _count(specs, "spec", "specs"), _count(matrices, "matrix", "matrices")]
+    counted += [_count(locks, "lock", "locks")] if locks else []
     return f"{', '.join(counted)}: {_count(problems, 'mistake', 'mistakes') if problems else 'no mistakes'}"
 
 
@@ -65,14 +74,14 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def text(problems: Sequence[Problem]) -> str:
-    """`file:line:column: what; hint [id]`, one line each."""
-    return "\n".join(escape_terminal(problem.line()) for problem in problems)
+    """`file:line:column: what; hint [id]`, one line each; of very many the first ones, and how many more."""
+    return "\n".join(map(escape_terminal, problem_lines(problems)))
 
 
-def json_text(problems: Sequence[Problem], *, files: int, specs: int, matrices: int) -> str:
+def json_text(problems: Sequence[Problem], *, files: int, specs: int, matrices: int, locks: int = 0) -> str:
     """One document: how much was checked, the exit code, and the mistakes with their places.
 
-    Keys are only ever added while `format` stays the same.
+    Keys are only ever added while `format` stays the same. Of over 10,000 mistakes the rest is counted in `left_out`.
     """
     code = ExitCode.CONFIG if problems else ExitCode.PASS
     document = {
@@ -80,8 +89,9 @@ def json_text(problems: Sequence[Problem], *, files: int, specs: int, matrices: 
         "exit_code": int(code),
         "verdict": code.name if problems else None,
         "reason_code": problems[0].reason if problems else None,
-        "checked": {"files": files, "specs": specs, "matrices": matrices},
-        "problems": [_as_json(problem) for problem in problems],
+        "checked": {"files": files, "specs": specs, "matrices": matrices, "locks": locks},
+        "problems": [_as_json(problem) for problem in problems[:MOST_LINES_KEPT]],
+        "left_out": max(0, len(problems) - MOST_LINES_KEPT),
     }
     return json.dumps(document, indent=2)
 
@@ -93,28 +103,38 @@ def _as_json(problem: Problem) -> dict[str, Any]:
         "line": place and place.line,
         "column": place and place.column,
         "id": problem.reason,
-        "what": problem.what,
-        "hint": problem.hint,
-        "where": problem.where,
+        "what": shortened(problem.what, MOST_CHARACTERS_KEPT),
+        "hint": shortened(problem.hint, MOST_CHARACTERS_KEPT),
+        "where": shortened(problem.where, MOST_CHARACTERS_KEPT),
     }
 
 
-def sarif_text(problems: Sequence[Problem], rules: Mapping[str, RuleText], *, version: str) -> str:
-    """A SARIF 2.1.0 log with one run: its rules are those that were broken, each explained by `rules`."""
+def sarif_text(
+    problems: Sequence[Problem], rules: Mapping[str, RuleText], *, version: str, warnings: Collection[Problem] = ()
+) -> str:
+    """A SARIF 2.1.0 log with one run: its rules are those that were broken, each explained by `rules`.
+
+    Of over 10,000 mistakes the rest is counted in the run's property `leftOut`.
+    """
+    left = len(problems) - MOST_LINES_KEPT
+    problems = problems[:MOST_LINES_KEPT]
     broken = list(dict.fromkeys(problem.reason for problem in problems))
     driver = {
         "name": "gatekit",
         "semanticVersion": version,
         "rules": [_sarif_rule(name, rules.get(name)) for name in broken],
     }
-    results = [_sarif_result(problem, broken.index(problem.reason)) for problem in problems]
+    results = [_sarif_result(problem, broken.index(problem.reason), _level(problem, warnings)) for problem in problems]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    run |= {"properties": {"leftOut": left}} if left > 0 else {}
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
 def _sarif_rule(name: str, rule: RuleText | None) -> dict[str, Any]:
     if rule is None:
         return {"id": name, "shortDescription": {"text": name}, "help": {"text": f"see docs/rules.md, {name}"}}
+    if not rule.example:
+        return {"id": name, "shortDescription": {"text": rule.means}, "help": {"text": rule.means}}
     plain = f"{rule.means}\n\nExample: {rule.example}\n\nMend: {rule.mend}"
     markdown = f"{rule.means}\n\n    {rule.example}\n\n{rule.mend}"
     return {
@@ -125,11 +145,16 @@ def _sarif_rule(name: str, rule: RuleText | None) -> dict[str, Any]:
     }
 
 
-def _sarif_result(problem: Problem, index: int) -> dict[str, Any]:
+def _level(problem: Problem, warnings: Collection[Problem]) -> str:
+    """Both formats know an error and a warning by these words."""
+    return "warning" if problem in warnings else "error"
+
+
+def _sarif_result(problem: Problem, index: int, level: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": problem.reason,
         "ruleIndex": index,
-        "level": "error",
+        "level": level,
         "message": {"text": _message(problem)},
     }
     place = place_of(problem)
@@ -147,16 +172,20 @@ def _uri(file: str) -> str:
     return f"file://{path}" if path.startswith("/") else path
 
 
-def github_text(problems: Sequence[Problem]) -> str:
-    """`::error` workflow commands, one line each, that annotate the files of a pull request.
+def github_text(problems: Sequence[Problem], *, warnings: Collection[Problem] = ()) -> str:
+    """`::error` and `::warning` workflow commands, one line each, that annotate the files of a pull request.
+
+    Of very many only the first ones, and a notice of how many more there are.
 
     >>> print(github_text([Problem(where="a,b.yaml:9:3", what="50%\\n::stop", reason="bad-value")]))
     ::error file=a%2Cb.yaml,line=9,col=3,title=bad-value::50%25%0A::stop
     """
-    return "\n".join(map(_github_line, problems))
+    lines = [_github_line(problem, _level(problem, warnings)) for problem in problems[:MOST_LINES_SHOWN]]
+    left = len(problems) - len(lines)
+    return "\n".join([*lines, *([f"::notice title=more::and {left:,} more"] if left else [])])
 
 
-def _github_line(problem: Problem) -> str:
+def _github_line(problem: Problem, level: str) -> str:
     place = place_of(problem)
     properties: list[tuple[str, object]] = []
     if place is not None:
@@ -165,7 +194,7 @@ def _github_line(problem: Problem) -> str:
         properties += [("line", place.line), ("col", place.column)]
     properties.append(("title", problem.reason))
     shown = ",".join(f"{key}={_github_property(str(value))}" for key, value in properties)
-    return f"::error {shown}::{_github_data(_message(problem) if place else problem.line())}"
+    return f"::{level} {shown}::{_github_data(_message(problem) if place else problem.line())}"
 
 
 def _github_data(value: str) -> str:
@@ -179,4 +208,5 @@ def _github_property(value: str) -> str:
 
 
 def _message(problem: Problem) -> str:
-    return f"{problem.what}; {problem.hint}" if problem.hint else problem.what
+    what = shortened(problem.what, MOST_CHARACTERS_KEPT)
+    return f"{what}; {shortened(problem.hint, MOST_CHARACTERS_KEPT)}" if problem.hint else what

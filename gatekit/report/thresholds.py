@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from gatekit.gate.lock_change import IF_LOOSER, loosened
+from gatekit.gate.rung import OLDER
 from gatekit.gate.wording import listed, percent, points
 from gatekit.records.canonical import to_plain
 from gatekit.records.lock import Lock, Prior
@@ -36,6 +37,7 @@ class State(StrEnum):
     SHORT = "too-short"
     SHORT_WITH_LOCK = "lock-without-history"
     RETIRED = "retired"
+    UNCHECKED = "unchecked"
 
 
 _WORDS: Mapping[State, str] = {
@@ -47,6 +49,7 @@ _WORDS: Mapping[State, str] = {
     State.SHORT: "too little history",
     State.SHORT_WITH_LOCK: "the lock has too little history behind it",
     State.RETIRED: "the spec has moved to another series",
+    State.UNCHECKED: "the lock was held against nothing",
 }
 
 
@@ -194,7 +197,7 @@ def _facts(found: Threshold) -> Iterator[Line]:
             yield "notices", f"a drop of {points(lock.noticed_drop)} or more, in nine runs of ten"
         yield "spread", _spread(lock)
         yield "prior", _prior(lock.prior)
-        yield "runs", _used(lock.used)
+        yield "runs", _used(lock)
     if found.excluded:
         yield "left out", listed(found.excluded)
     for change in found.changes:
@@ -206,6 +209,8 @@ def _facts(found: Threshold) -> Iterator[Line]:
 
 
 def _next(found: Threshold) -> str:
+    if found.state is State.UNCHECKED:
+        return f"name the history that holds its runs (--dir, --url), or remove {found.path} if nothing uses it"
     return (
         found.command
         if found.lock is not None
@@ -245,9 +250,11 @@ def _prior(prior: Prior) -> str:
     )
 
 
-def _used(used: Sequence[str]) -> str:
+def _used(lock: Lock) -> str:
+    used, older = lock.used, lock.excluded.get(OLDER, 0)
     if len(used) < 2:
-        return f"1 used: {used[0]}" if used else "none"
+        norm = f", the newest run of the norm; {lock.method} does not use the {older} before it" if older else ""
+        return f"1 used: {used[0]}{norm}" if used else "none"
     return f"{len(used)} used, each of another build: {used[0]} to {used[-1]}"
 
 

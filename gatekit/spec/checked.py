@@ -34,6 +34,18 @@ def problems(composition: Composition) -> list[Problem]:
     return rules.problems(_spec(composition), composition)
 
 
+def problems_of_section(composition: Composition, group: str) -> list[Problem]:
+    """What is wrong with an option of a group whatever spec takes it; the documents are those of the option."""
+    faults = [fault for fault in schema.faults(composition.data) if fault.path[:1] == (group,)]
+    told = [fault for fault in faults if not is_inside(fault.path, composition.broken)]
+    found = [*composition.notes, *(fault.located(composition.locate) for fault in told)]
+    data = repaired(composition.data, schema.faults(composition.data))
+    if data is not None:
+        unsure = composition.broken | {fault.path for fault in faults if not _is_as_if_empty(fault, data)}
+        found += rules.of_section(_spec(composition, data), composition, group, unsure=unsure)
+    return texts.most_telling(found)
+
+
 def _broken_schemas(composition: Composition, faults: Collection[schema.Fault]) -> list[Problem]:
     """The faults of the schemas, and what the rules say as far as they do not look at a faulty value."""
     told = [fault for fault in faults if not is_inside(fault.path, composition.broken)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hydra import compose as hydra_compose
 from hydra import version as hydra_version
@@ -21,7 +22,6 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, OverrideType, RangeSweep
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
@@ -30,8 +30,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec.composition import Composition, shown_override
-from gatekit.spec.folders import can_be_chosen
+from gatekit.spec.folders import can_be_chosen, naming
 from gatekit.spec.misfit import nearest_of, no_such
+from gatekit.spec.override_values import parsed
 from gatekit.spec.reader import Document, KeyPath, display, references, runs_code
 from gatekit.spec.source import CheckedSource
 
@@ -55,6 +56,8 @@ _OTHER_NAMES = {
 MATRIX = "matrix"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _NOTHING = object()
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 
 def compose(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> Composition:
@@ -63,22 +66,22 @@ def compose(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> Composi
     Raises ConfigError for unknown groups, options and keys, hostile overrides and broken references.
     """
     with _hydra(config_dirs) as loader, _as_config_errors(loader, overrides):
-        return _compose([_checked(o, loader) for o in _parse(overrides, loader)], loader)
+        return _compose(_all_checked(_parse(overrides, loader), loader), loader)
 
 
 def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
     """Every combination of a sweep in Hydra's grammar (`model=a,b task.n=range(1,4)`), each as overrides."""
     with _hydra(config_dirs) as loader, _as_config_errors(loader, overrides):
-        parsed = _parse(overrides, loader)
-        for override in parsed:
-            _refuse_hostile(override)
-        widths = [_width(override, loader) for override in parsed]
+        asked = _parse(overrides, loader)
+        for override in asked:
+            _refuse_hostile(override, loader)
+        widths = [_width(override, loader) for override in asked]
         if 0 in widths:
-            shown = shown_override(parsed[widths.index(0)].input_line or "")
+            shown = shown_override(asked[widths.index(0)].input_line or "")
             raise ConfigError.one(f"override {shown!r}: sweeps over nothing", reason="bad-override")
         if math.prod(widths) > MOST_SPECS:
             raise ConfigError.one(f"the sweep asks for over {MOST_SPECS} specs", reason="sweep-too-large")
-        return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(parsed, None)[0])
+        return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(asked, None)[0])
 
 
 def _width(override: Override, loader: ConfigLoader) -> int:
@@ -184,20 +187,10 @@ def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
         longest = shown_override(max(overrides, key=len).partition("=")[0])[:_MOST_NAME_CHARACTERS]
         what = f"override {longest!r} is too long: all of them have over {MOST_OVERRIDE_CHARACTERS} characters"
         raise ConfigError.one(what, reason="bad-override", hint="write it into a config file")
-    parser = OverridesParser.create(config_loader=loader)
-    parsed: list[Override] = []
-    for text in overrides:
-        try:
-            parsed.extend(parser.parse_overrides([text]))
-        except HydraException as error:
-            shown = shown_override(text)
-            why = str(error).strip().splitlines()[0] if shown == text else "cannot be parsed"
-            hint = "overrides look like group=option or key.path=value"
-            raise ConfigError.one(f"override {shown!r}: {why}", reason="bad-override", hint=hint) from None
-    return parsed
+    return _each(lambda text: parsed(text, loader), overrides)
 
 
-def _refuse_hostile(override: Override) -> None:
+def _refuse_hostile(override: Override, loader: ConfigLoader) -> None:
     raw = override.input_line or ""
     text = shown_override(raw)
     key = override.key_or_group
@@ -206,7 +199,9 @@ def _refuse_hostile(override: Override) -> None:
     if key.split("/")[0].split(".")[0] == MATRIX:
         name = raw.partition("=")[2]
         shown = name if key == MATRIX and _PLAIN_NAME.fullmatch(name) else "NAME"
-        hint = f"`gatekit run --matrix {shown}` runs it, `gatekit plan {shown}` shows it"
+        own = shlex.join(naming(_own_folders(loader)))
+        tail = f" {own}" if own else ""
+        hint = f"`gatekit run --matrix {shown}{tail}` runs it, `gatekit plan {shown}{tail}` shows it"
         raise ConfigError.one("a matrix is no part of a spec", where="override matrix", reason="matrix", hint=hint)
     if override.package is not None:
         raise ConfigError.one(f"override {text!r}: packages are not allowed", reason="package-header")
@@ -216,9 +211,34 @@ def _refuse_hostile(override: Override) -> None:
         raise ConfigError.one(f"override {text!r}: '_target_' is not allowed: configs run no code", reason="runs-code")
 
 
+def _own_folders(loader: ConfigLoader) -> list[str]:
+    """The config folders before the shipped one, as they are typed."""
+    folders = [Path(source.path) for source in loader.get_sources() if isinstance(source, CheckedSource)]
+    return [display(folder) for folder in folders[:-1]]
+
+
+def _all_checked(asked: Sequence[Override], loader: ConfigLoader) -> list[str]:
+    """All of them as Hydra shall see them. Raises ConfigError with what is wrong with each."""
+    return _each(lambda override: _checked(override, loader), asked)
+
+
+def _each(make: Callable[[_Given], _Made], given: Iterable[_Given]) -> list[_Made]:
+    """What is made of each. Raises ConfigError with all the problems of all of them."""
+    made: list[_Made] = []
+    problems: list[Problem] = []
+    for one in given:
+        try:
+            made.append(make(one))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return made
+
+
 def _checked(override: Override, loader: ConfigLoader) -> str:
     """The override as Hydra shall see it: choices checked, values set whether or not the key was there."""
-    _refuse_hostile(override)
+    _refuse_hostile(override, loader)
     text = override.input_line or ""
     key = override.key_or_group
     groups = loader.list_groups("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from gatekit.errors import Problem
@@ -89,7 +90,8 @@ class Composition:
     """A composed config as plain data, which option of each group it took, and where every value stands.
 
     Values at `broken` places could not be read, or may be others once the rest is mended; `notes` say what was left
-    out. There are some of both only while files are validated.
+    out. There are some of both only while files are validated. `engines` are the names of all engines of the folders,
+    None where nobody looked.
     """
 
     data: dict[str, Any]
@@ -98,6 +100,7 @@ class Composition:
     documents: tuple[tuple[KeyPath, Document], ...]
     broken: frozenset[KeyPath] = frozenset()
     notes: tuple[Problem, ...] = ()
+    engines: frozenset[str] | None = None
 
     def locate(self, path: KeyPath, *, key: bool = False) -> str:
         """Where the value (with `key`: the key) at `path` was written: an override or `file:line:column`."""
@@ -110,11 +113,36 @@ class Composition:
 
     def chooses(self, group: str) -> bool:
         """Whether the command line or a model file chooses an option of `group`, rather than the root default."""
+        return self.chosen_at(group) is not None
+
+    def chosen_at(self, group: str) -> str | None:
+        """Where the option of `group` is chosen: an override, or the place in a model file; None for the default."""
         if any(text.partition("=")[0] == group for text in self.overrides):
-            return True
-        in_models = (document.data.get("defaults") or [] for package, document in self.documents if not package)
+            return self._override((group,))
         wanted = f"override /{group}"
-        return any(isinstance(entry, dict) and wanted in entry for entries in in_models for entry in entries)
+        for package, document in self.documents:
+            entries = (document.data.get("defaults") or []) if not package else []
+            for index, entry in enumerate(entries):
+                if isinstance(entry, dict) and wanted in entry:
+                    mark = document.values["defaults", index]
+                    return f"{display(document.path)}:{mark.line}:{mark.column}"
+        return None
+
+    def is_overridden(self, path: KeyPath) -> bool:
+        """Whether the command line sets the value at `path`, or one that it is in."""
+        names = {".".join(map(str, path[:depth])) for depth in range(2, len(path) + 1)}
+        return any(text.lstrip("+~").partition("=")[0] in names for text in self.overrides)
+
+    def is_in_a_model(self, path: KeyPath) -> bool:
+        """Whether a model file sets the value at `path`, rather than an option's file."""
+        return any(path in document.values for package, document in self.documents if not package)
+
+    def file_of(self, path: KeyPath) -> Path | None:
+        """The file that the value at `path` comes from; None where no file says it."""
+        for package, document in self.documents:
+            if path[: len(package)] == package and path[len(package) :] in document.values:
+                return document.path
+        return None
 
     def _override(self, path: KeyPath) -> str | None:
         name = ".".join(str(part) for part in path)

@@ -34,7 +34,7 @@ def faults_of_list(entries: Any, path: Path) -> Iterator[ListFault]:
     found = [
         (index, fault)
         for index, entry in enumerate(listed)
-        if (fault := _of_any(entry, listed[:index]) or _of_the_group(entry, group)) is not None
+        if (fault := _of_any(entry, listed[:index]) or _of_the_group(entry, group, listed[:index])) is not None
     ]
     yield from ((index, *fault) for index, fault in found)
     if group == "" and not found:
@@ -55,7 +55,7 @@ def _of_any(entry: Any, before: Sequence[Any]) -> _Fault | None:
     return None
 
 
-def _of_the_group(entry: str | Mapping[str, str], group: str | None) -> _Fault | None:
+def _of_the_group(entry: str | Mapping[str, str], group: str | None, before: Sequence[Any]) -> _Fault | None:
     """What is wrong with an entry in a file of that group ("": the root; None: a file of no group, which says all)."""
     if group is None or entry == _SELF:
         return None
@@ -70,7 +70,16 @@ def _of_the_group(entry: str | Mapping[str, str], group: str | None) -> _Fault |
     if group != _MODEL:
         what = f"a file of group {group} chooses nothing of another group"
         return what, _REASON, "only a model file does, by `- override /engine: vllm`"
-    return _of_an_override(key, option)
+    return _of_an_override(key, option) or _of_a_second_choice(key, option, before)
+
+
+def _of_a_second_choice(key: str, option: str, before: Sequence[Any]) -> _Fault | None:
+    """Of two choices of one group the first would win, and nobody would know which was meant."""
+    first = next((entry[key] for entry in before if isinstance(entry, dict) and key in entry), None)
+    if first is None:
+        return None
+    what = f"group {key.removeprefix(OVERRIDE)!r} is chosen twice, as {str(first)[:80]} and as {option[:80]}"
+    return what, _REASON, "keep one of them"
 
 
 def _of_an_override(key: str, option: str) -> _Fault | None:

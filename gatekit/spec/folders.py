@@ -67,12 +67,12 @@ def usable(named: Sequence[tuple[str, str]]) -> tuple[Path, ...]:
     return tuple(folders.values())
 
 
-def without_groups(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+def without_groups(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None]]:
     """The folders that hold no config group, so that nothing comes from them, each with what may have been meant."""
     for folder in folders:
         if not _holds_configs(folder):
-            meant = folder / "conf"
-            yield folder, f"did you mean {meant}?" if _holds_configs(meant) else f"groups are {', '.join(GROUPS)}"
+            beneath = (folder / "conf", folder.parent if folder.name in GROUPS else folder / "conf")
+            yield folder, next(filter(_holds_configs, beneath), None)
 
 
 def _holds_configs(folder: Path) -> bool:

@@ -8,23 +8,27 @@ give the same is tested over all shipped configs and over generated ones.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gatekit.errors import Problem
+from gatekit.errors import ConfigError, Problem
 from gatekit.records.spec import Spec
 from gatekit.resources import schema
 from gatekit.spec.checked import checked
 from gatekit.spec.composition import Composition
+from gatekit.spec.empty_folders import empty_folders
 from gatekit.spec.folders import can_be_chosen, is_file
 from gatekit.spec.misfit import OVERRIDE, Misfit, misfit, no_such
 from gatekit.spec.reader import Document, Examined, KeyPath, display, examine
 
 ROOT = "config"
 MODEL = "model"
+_ENGINE = "engine"
+_NOT_THERE = frozenset({"unknown-option", "unknown-group"})
 SUFFIX = ".yaml"
 _SELF = "_self_"
 _MOST_FILES_OF_A_GROUP = 10
@@ -65,6 +69,7 @@ class Library:
         self._examined: dict[Path, Examined] = {}
         self._paths: dict[str, Path | None] = {}
         self._options: dict[str, tuple[str, ...]] = {}
+        self._engines: frozenset[str] | None = None
 
     def groups(self) -> tuple[str, ...]:
         """The groups in the order of the root's defaults list, the one that wins last."""
@@ -94,13 +99,58 @@ class Library:
         return self._examined[path]
 
     def compose(self, overrides: Sequence[str]) -> Composition:
-        """What `compose.compose` gives for these overrides, with the same errors."""
+        """What `compose.compose` gives for these overrides, with the same errors.
+
+        Where something is not there, all that is not there is told, and the config folders that bring nothing.
+        """
         try:
-            return self._compose(overrides)
+            return self._with_engines(self._compose(overrides))
         except _BeyondPlain:
             from gatekit.spec.compose import compose  # brings Hydra
 
-            return compose(overrides, config_dirs=self.dirs)
+        try:
+            return self._with_engines(compose(overrides, config_dirs=self.dirs))
+        except ConfigError as error:
+            raise self._whole(overrides, error) from None
+
+    def alone(self, group: str, option: str) -> Mapping[str, Any] | None:
+        """What the file of an option and those that it builds on say, as far as they can be read.
+
+        None where only Hydra could tell. Raises ConfigError where a file cannot be read at all.
+        """
+        data: Mapping[str, Any] = {}
+        try:
+            for part in self._file(group, option, _Wanted(options={}, values=[], is_salvage=True)):
+                data = _merged(data, part, is_salvage=True)
+        except _BeyondPlain:
+            return None
+        return data
+
+    def _whole(self, overrides: Sequence[str], error: ConfigError) -> ConfigError:
+        """The error with everything else that is not there: the first one alone is what Hydra tells."""
+        if not {problem.reason for problem in error.problems} <= _NOT_THERE:
+            return error
+        found = list(error.problems)
+        with contextlib.suppress(_BeyondPlain, ConfigError):
+            found += self._compose(overrides, is_salvage=True).notes
+        return ConfigError([*sorted(dict.fromkeys(found), key=_place), *empty_folders(self.dirs)])
+
+    def _with_engines(self, composition: Composition) -> Composition:
+        """With the names of all engines, where the model says something of another one than its own."""
+        model, engine = (composition.data.get(section) for section in (MODEL, _ENGINE))
+        said = [model.get(key) for key in ("server_args", "server_env")] if isinstance(model, dict) else []
+        named = {name for each in said if isinstance(each, dict) for name in each}
+        own = engine.get("name") if isinstance(engine, dict) else None
+        return composition if named <= {own} else replace(composition, engines=self._engine_names())
+
+    def _engine_names(self) -> frozenset[str]:
+        if self._engines is None:
+            options = self.options(_ENGINE)
+            found = [(option, self.examined(self.files(_ENGINE, option)[0]).document) for option in options]
+            said = [(option, None if document is None else document.data.get("name")) for option, document in found]
+            # A file that cannot be read, or builds on another one, may have its own name.
+            self._engines = frozenset(name if isinstance(name, str) else option for option, name in said)
+        return self._engines
 
     def salvage(self, overrides: Sequence[str]) -> Composition:
         """As `compose`, but of what can be read in files with problems; the values that cannot are its broken places.
@@ -109,7 +159,7 @@ class Library:
         cannot be read at all.
         """
         try:
-            return self._compose(overrides, is_salvage=True)
+            return self._with_engines(self._compose(overrides, is_salvage=True))
         except _BeyondPlain:
             return self.compose(overrides)
 
@@ -268,6 +318,12 @@ def _scalar(text: str) -> Any:
     if quoted is None:
         raise _BeyondPlain
     return quoted[1]
+
+
+def _place(problem: Problem) -> tuple[str, list[int]]:
+    """File, line and column, by which problems are put in order."""
+    file, *numbers = problem.where.rsplit(":", 2)
+    return file, [int(number) for number in numbers if number.isdecimal()]
 
 
 def _body(document: Document) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from gatekit.errors import Problem, shortened
 from gatekit.gate.audit import Audit, Figures
 from gatekit.gate.wording import accuracy, percent, points
 from gatekit.records.canonical import digest, to_plain
@@ -51,11 +52,15 @@ class Finding:
     why: str
     hint: str = ""
 
+    def as_problem(self) -> Problem:
+        """The finding in the form in which mistakes are reported."""
+        return Problem(where=self.where, what=f"{self.what}: {self.why}", reason=self.id, hint=self.hint)
+
     def line(self) -> str:
         """All of it on one line."""
-        place = f"{self.where}: " if self.where else ""
-        tail = f"; {self.hint}" if self.hint else ""
-        return f"{place}{self.kind.value}: {self.what}: {self.why}{tail} [{self.id}]"
+        place = f"{shortened(self.where)}: " if self.where else ""
+        tail = f"; {shortened(self.hint)}" if self.hint else ""
+        return f"{place}{self.kind.value}: {shortened(self.what)}: {shortened(self.why)}{tail} [{self.id}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

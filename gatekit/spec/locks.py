@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gatekit.errors import ConfigError, InfraError, Problem
-from gatekit.gate.lock_change import IF_LOOSER
+from gatekit.gate.lock_change import WITH_REASON
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
 from gatekit.records.lock import LOCK_FORMAT, Lock
 from gatekit.records.spec import Method, Spec
@@ -113,7 +113,7 @@ def command_of(lock: Lock, more: Sequence[str] = ()) -> str:
 
 def command_typed(overrides: Sequence[str], config_dirs: Sequence[str] = (), more: Sequence[str] = ()) -> str:
     """The `recompute` command with the overrides of a run as they were typed; without passwords."""
-    words = ["gatekit", "thresholds", "recompute", *map(_shown, overrides)]
+    words = ["gatekit", "thresholds", "recompute", *map(as_typed, overrides)]
     words += naming(config_dirs)
     return shlex.join([*words, *more])
 
@@ -153,7 +153,7 @@ def _joined(words: Sequence[str]) -> str:
     return " ".join(map(shlex.quote, words)) if words else "..."
 
 
-def _shown(override: str) -> str:
+def as_typed(override: str) -> str:
     """An override for a command line: only what may hold a secret is left out."""
     key, sign, _ = override.partition("=")
     path = tuple(key.strip().lstrip("+~").strip().split("."))
@@ -260,8 +260,8 @@ def _not_written(path: Path, error: OSError) -> InfraError:
 
 
 def _flaw(where: str, what: str, reason: str, command: str) -> Problem:
-    """What is wrong and what mends it; only the counts of an edited lock are known, which a new one may loosen."""
-    hint = f"`{command}` makes it anew{IF_LOOSER if reason == EDITED else ''}"
+    """What is wrong and what mends it: what does not verify may have been tighter than what takes its place."""
+    hint = f"restore it from the repository, or `{command} {WITH_REASON}` makes it anew"
     return Problem(where=where, what=what[:_SHOWN_CHARACTERS], reason=reason, hint=hint)
 
 

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import yaml
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec.defaults_list import faults_of_list
+from gatekit.spec.described import wanted_at
+from gatekit.spec.folders import group_of
+from gatekit.spec.plainly import hint_for
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32
@@ -154,7 +158,6 @@ class _Reading:
         self.values: dict[KeyPath, Mark] = {}
         self.broken: set[KeyPath] = set()
         self.nodes = 0
-        self.resolver = yaml.SafeLoader("")
 
     def examined(self) -> Examined:
         self._check_header()
@@ -225,7 +228,7 @@ class _Reading:
 
     def _value(self, event: Any, events: Iterator[Any], path: KeyPath) -> Any:
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, is_key=path[-1:] == ("?",))
+            return self._scalar(event, path)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(events, path)
         if isinstance(event, yaml.MappingStartEvent):
@@ -254,16 +257,17 @@ class _Reading:
 
     def _mapping(self, events: Iterator[Any], path: KeyPath) -> dict[str, Any]:
         items: dict[str, Any] = {}
+        seen: dict[str, Mark] = {}  # of this mapping alone: one that stands twice has all its keys twice
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             found = len(self.problems)
             key = self._key(event, events, path)
             child = (*path, key)
             is_allowed = len(self.problems) == found
-            if child in self.keys:
-                lines = f"lines {self.keys[child].line} and {event.start_mark.line + 1}"
+            if key in seen:
+                lines = f"lines {seen[key].line} and {event.start_mark.line + 1}"
                 self._problem(_mark(event), f"key {key!r} stands twice, on {lines}", "duplicate-key")
                 self.broken.add(child)
-            self.keys[child] = _mark(event)
+            self.keys[child] = seen[key] = _mark(event)
             value = self._node(next(events), events, child)
             if is_allowed:
                 items[key] = value
@@ -282,27 +286,24 @@ class _Reading:
             self._problem(_mark(event), f"key {event.value!r} is not a word", "bad-key", "quote it")
         return str(event.value)
 
-    def _scalar(self, event: Any, *, is_key: bool) -> Any:
-        text = event.value
+    def _scalar(self, event: Any, path: KeyPath) -> Any:
+        text, is_key = event.value, path[-1:] == ("?",)
         if text == "???":
             self._problem(_mark(event), "a value is missing", "missing-value", "write it, or leave the key out")
         if runs_code(text):
             self._problem(_mark(event), f"resolver in {text[:80]!r} is not allowed", "resolver")
         if not event.implicit[0]:
             return text
-        kind, value = _core(text)
+        kind, value = core_scalar(text)
         if _NOT_FINITE.fullmatch(text) or (kind == "float" and not math.isfinite(value)):
             self._problem(_mark(event), f"{text[:80]} is not a finite number", "not-finite")
             return None
         is_letter = text in _LETTERS and not is_key
-        if is_letter or kind != self._kind_in_yaml_1_1(text) or (kind == "int" and _has_leading_zero(text)):
+        if is_letter or is_ambiguous(text):
             what = f"{text[:80]} is read differently by YAML 1.1 and 1.2"
-            self._problem(_mark(event), what, "ambiguous-value", "quote this value")
+            hint = "quote this value" if is_key else hint_for(text, wanted_at(group_of(self.path), path))
+            self._problem(_mark(event), what, "ambiguous-value", hint)
         return value
-
-    def _kind_in_yaml_1_1(self, text: str) -> str:
-        tag: str = self.resolver.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # stubs
-        return tag.removeprefix("tag:yaml.org,2002:")
 
     def _problem(self, mark: Mark, what: str, reason: str, hint: str = "") -> None:
         where = f"{display(self.path)}:{mark.line}:{mark.column}"
@@ -313,7 +314,7 @@ def _mark(event: Any) -> Mark:
     return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
-def _core(text: str) -> tuple[str, Any]:
+def core_scalar(text: str) -> tuple[str, Any]:
     """Kind and value of a plain scalar in YAML 1.2's core schema."""
     if _NULL.fullmatch(text):
         return "null", None
@@ -326,6 +327,22 @@ def _core(text: str) -> tuple[str, Any]:
     if _FLOAT.fullmatch(text):
         return "float", float(text)
     return "str", text
+
+
+def is_ambiguous(text: str) -> bool:
+    """Whether YAML 1.1 and 1.2 read a plain scalar differently.
+
+    >>> is_ambiguous("1_0"), is_ambiguous("on"), is_ambiguous("0123"), is_ambiguous("10")
+    (True, True, True, False)
+    """
+    kind, _ = core_scalar(text)
+    tag: str = _yaml_1_1().resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # stubs
+    return kind != tag.removeprefix("tag:yaml.org,2002:") or (kind == "int" and _has_leading_zero(text))
+
+
+@cache
+def _yaml_1_1() -> yaml.SafeLoader:
+    return yaml.SafeLoader("")
 
 
 def _has_leading_zero(text: str) -> bool:

@@ -145,6 +145,11 @@ _RULES = {
         "a model file without `override /engine`",
         "Add `- override /engine: vllm` to its defaults, or ask for engine=sim.",
     ),
+    "unknown-engine": _rule(
+        "A model's arguments or variables are for an engine that no folder has: they would never be passed.",
+        "server_args: {vlmm: [--max-num-seqs, '256']}",
+        "Write the name that an engine's file states.",
+    ),
     "fp4-needs-blackwell": _rule(
         "4-bit floating-point weights need a GPU that computes with them.", "model=laguna_nvfp4 hw=h100", "hw=b200"
     ),
@@ -157,6 +162,11 @@ _RULES = {
         "tensor_parallel_size times data_parallel_size is more than the machine's GPUs.",
         "engine.tensor_parallel_size=4 hw=b200x2",
         "Choose a larger machine or a smaller size.",
+    ),
+    "gpus-not-counted": _rule(
+        "A machine has a vendor of GPUs and none of them, or GPUs and no vendor.",
+        "vendor: nvidia, count: 0",
+        "Set hw.count to the number of GPUs, or hw.vendor to none.",
     ),
     "context-too-short": _rule(
         "The context cannot hold the prompt, at a token a word or more, and the longest answer.",
@@ -268,8 +278,33 @@ _RUNS = {
         'question_template: "{question} {answer}"',
         "Use {answer} only in shot_template.",
     ),
+    "chat-only-key": _rule(
+        "A key that only the chat route knows would have no effect, or another one, on completions.",
+        "protocol=completions_5shot protocol.reasoning_effort=high",
+        "Set protocol.api: chat, or leave the key out.",
+    ),
+    "same-think-tags": _rule(
+        "Reasoning that begins and ends with the same text ends nowhere.",
+        'think_tags: ["<think>", "<think>"]',
+        'Write the two, such as ["<think>", "</think>"].',
+    ),
+    "extra-body-overrides": _rule(
+        "protocol.extra_body holds what gatekit sets itself, or what would change what an answer is.",
+        "extra_body: {seed: 1}",
+        "Set the key that the message names, or leave it out.",
+    ),
+    "shot-not-in-turns": _rule(
+        "A worked example is parted before {answer} into a user's and an assistant's turn, and this one cannot be.",
+        'shots_as: turns with shot_template: "{answer}"',
+        "Put {question} before {answer}.",
+    ),
     "model-path": _rule(
         "A server would not read such a name as a model.", 'model.name: "--help"', "Give a hub id or a path."
+    ),
+    "knob-not-spelled": _rule(
+        "A setting is set for which the engine has no flag: it would have no effect.",
+        "engine=transformers engine.max_model_len=4096",
+        "Leave it out, or add the engine's spelling of it to engine.flags.",
     ),
     "context-missing": _rule(
         "The server shares one context among its requests, and is not told its size.",
@@ -296,6 +331,17 @@ _PATHS = {
         "An option of this name can never be chosen.", "conf/model/a.yml", "Name it NAME.yaml: letters, digits, _, -."
     ),
     "no-config-dir": _rule("A config folder does not exist.", "--config-dir nowhere", "Make it, or mend the path."),
+    "empty-config-dir": _rule(
+        "A config folder holds no config group, so that nothing comes from it. `run` and `plan` only say so; for "
+        "`validate` and `lint`, which look at all configs, it is a mistake.",
+        "GATEKIT_CONF_PATH=. where the groups are in ./conf",
+        "Name the folder that holds model/, hw/, ...",
+    ),
+    "shadowed": _rule(
+        "A file takes the place of another one of the same name: a warning, which changes no exit code.",
+        "hw=h100: conf/hw/h100.yaml shadows the shipped hw/h100.yaml",
+        "Nothing, where that is meant; else choose a name of your own that builds on it.",
+    ),
     "unreadable-config-dir": _rule(
         "A config folder cannot be listed.", "--config-dir /root/conf", "Mend its permissions."
     ),

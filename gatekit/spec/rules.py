@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import resource
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
 from typing import cast
 
 from gatekit.engine.base_url import check_base_url
 from gatekit.errors import ConfigError, Problem
-from gatekit.records.secrets import masked_url
-from gatekit.records.spec import EngineKind, Method, ShotOverlap, ShotSource, Spec
+from gatekit.records.spec import EngineKind, Method, Model, ShotOverlap, ShotSource, Spec
+from gatekit.resources import conf_dir
 from gatekit.spec import texts
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
@@ -36,6 +38,12 @@ _EXAMPLE_WORDS = 21
 # Standard streams, journal, log, database and the server's own pipes.
 _OTHER_FILES = 32
 
+# What an option lacks, a model file or an override may bring.
+_GIVEN_LATER = frozenset(
+    {"missing-key", "context-missing", "dataset-missing", "floor-delta-needs-observed"}
+    | {"early-stop-needs-delta", "early-stop-needs-order", "early-stop-needs-reference"}
+)
+
 MANAGED_FLAGS = frozenset({"--host", "--port", "--api-key", "--served-model-name", "--alias"})
 
 Found = Iterator[tuple[KeyPath, str, str, str]]
@@ -48,17 +56,69 @@ def problems(spec: Spec, composition: Composition, *, unsure: Collection[KeyPath
     A rule that has looked at a value at one of the `unsure` places says nothing.
     """
     broken = [
-        Problem(where=composition.locate(path), what=f"{'.'.join(map(str, path))}: {what}", reason=reason, hint=hint)
+        _placed(composition, path, what, reason, hint)
         for rule in RULES
         for path, what, reason, hint in (_sure(rule, spec, unsure) if unsure else rule(spec))
     ]
     found = [
         *_engine_not_chosen(spec, composition, unsure),
+        *_unknown_engines(spec, composition, unsure),
         *broken,
-        *_password_in_a_file(spec, composition),
+        *texts.passwords_of_urls(composition),
     ]
     told = {problem.where for problem in found if problem.reason == texts.SECRET}
     return [*found, *(problem for problem in texts.problems(composition) if problem.where not in told)]
+
+
+def of_section(spec: Spec, composition: Composition, group: str, *, unsure: Collection[KeyPath]) -> list[Problem]:
+    """What breaks rules in an option of a group whatever spec takes it: by what the option itself says.
+
+    What a model file or an override may still give, or give otherwise, is not missing. The documents of the
+    composition are those of the option.
+    """
+    others = {(section,) for section in composition.data if section not in (group, "model")}
+    # The model says nothing of arguments and variables, so that those of the option are all there are.
+    model = {("model", each.name) for each in fields(Model) if each.name not in ("server_args", "server_env")}
+    elsewhere = others | (model if group != "model" else set())
+    return [
+        Problem(where=composition.locate(path), what=f"{_dotted(path)}: {what}", reason=reason, hint=hint)
+        for rule in RULES
+        for path, what, reason, hint in _sure(rule, spec, {*unsure, *elsewhere})
+        if path[0] == group and reason not in _GIVEN_LATER
+    ]
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(str, path))
+
+
+def _placed(composition: Composition, path: KeyPath, what: str, reason: str, hint: str) -> Problem:
+    """A finding where somebody can mend it: what a model leaves out is missing there, and not in the default's file."""
+    group, text = str(path[0]), f"{_dotted(path)}: {what}"
+    where = composition.locate(path)
+    is_of_another = len(path) > 1 and not composition.is_overridden(path)
+    if is_of_another and composition.is_in_a_model(path):
+        base = composition.file_of(path)
+        if base is not None and _is_shipped(composition, path):
+            where, text = composition.locate(()), f"{text} (set by the shipped model={base.stem})"
+    elif is_of_another and group in composition.choices and (reason == "missing-key" or _is_shipped(composition, path)):
+        chosen = composition.chosen_at(group)
+        where = chosen or composition.locate(())
+        text = text if chosen else _of_a_default(composition, path, text, reason)
+    return Problem(where=where, what=text, reason=reason, hint=hint)
+
+
+def _of_a_default(composition: Composition, path: KeyPath, text: str, reason: str) -> str:
+    model, option = composition.choices["model"], composition.choices[str(path[0])]
+    default = f"model={model} chooses no {path[0]}; the default {option}"
+    return f"{default} needs {_dotted(path)}" if reason == "missing-key" else f"{default} has {text}"
+
+
+def _is_shipped(composition: Composition, path: KeyPath) -> bool:
+    """Whether the value comes from a shipped file, and the model that asks for it from another folder."""
+    shipped, file = conf_dir().resolve(), composition.file_of(path)
+    is_own = not any(document.path.is_relative_to(shipped) for _, document in composition.documents[:1])
+    return is_own and file is not None and file.is_relative_to(shipped)
 
 
 def _sure(rule: Rule, spec: Spec, unsure: Collection[KeyPath]) -> Found:
@@ -89,14 +149,21 @@ def _engine_not_chosen(spec: Spec, composition: Composition, unsure: Collection[
     return [Problem(where=composition.locate(()), what=what, reason="engine-not-chosen", hint=hint)]
 
 
-def _password_in_a_file(spec: Spec, composition: Composition) -> list[Problem]:
-    """Files are committed and shared; what somebody types is their own."""
-    url = spec.history.url
-    where = composition.locate(("history", "url"))
-    if url is None or masked_url(url) == url or where.startswith("override "):
-        return []
-    hint = "name the environment variable that holds the whole URL in history.url_env"
-    return [Problem(where=where, what="history.url: holds a password", reason="secret-in-config", hint=hint)]
+def _unknown_engines(spec: Spec, composition: Composition, unsure: Collection[KeyPath]) -> Iterator[Problem]:
+    """What a model says of an engine that there is not would never be passed to any."""
+    if composition.engines is None:
+        return
+    known = sorted(composition.engines | {spec.engine.name})
+    for key, said in (("server_args", spec.model.server_args), ("server_env", spec.model.server_env)):
+        for name in said:
+            path = ("model", key, name)
+            if name in known or any(_overlap(path, place) for place in unsure):
+                continue
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]!r}?" if near else f"engines are {', '.join(known)}"
+            what = f"model.{key}: no engine is named {name!r}"
+            where = composition.locate(path, key=True)
+            yield Problem(where=where, what=what, reason="unknown-engine", hint=hint)
 
 
 def fp4_needs_blackwell(spec: Spec) -> Found:
@@ -111,9 +178,12 @@ def architecture_fits(spec: Spec) -> Found:
     """The model names the architectures it runs on; a launched server needs one of them."""
     wanted = spec.model.architectures
     if wanted and spec.engine.kind is EngineKind.LAUNCH and spec.hw.architecture not in wanted:
-        found = spec.hw.architecture or "no GPU"
-        what = f"{spec.model.name} runs on {', '.join(wanted)}, hw={spec.hw.name} is {found}"
-        yield ("hw",), what, "architecture-mismatch", "choose another hw=..., engine=external or engine=sim"
+        is_unstated = spec.hw.architecture is None and spec.hw.vendor != "none"
+        found = "states no architecture" if is_unstated else f"is {spec.hw.architecture or 'no GPU'}"
+        what = f"{spec.model.name} runs on {', '.join(wanted)}, hw={spec.hw.name} {found}"
+        state = f"state hw.architecture, such as {wanted[0]}"
+        hint = state if is_unstated else "choose another hw=..., engine=external or engine=sim"
+        yield ("hw",), what, "architecture-mismatch", hint
 
 
 def gpus_suffice(spec: Spec) -> Found:
@@ -123,6 +193,14 @@ def gpus_suffice(spec: Spec) -> Found:
         what = f"{spec.engine.tensor_parallel_size} x {spec.engine.data_parallel_size} needs {need} GPUs, "
         what += f"hw={spec.hw.name} has {spec.hw.count}"
         yield ("engine", "tensor_parallel_size"), what, "too-few-gpus", "choose a larger hw=..."
+
+
+def gpus_are_counted(spec: Spec) -> Found:
+    """A machine with GPUs has a vendor and counts them, one without has neither."""
+    if (spec.hw.vendor == "none") != (spec.hw.count == 0):
+        what = f"vendor {spec.hw.vendor} with {spec.hw.count} GPUs"
+        hint = "count the GPUs of the machine" if spec.hw.count == 0 else "name their vendor, or set count to 0"
+        yield ("hw", "count"), what, "gpus-not-counted", hint
 
 
 def context_suffices(spec: Spec) -> Found:
@@ -339,6 +417,7 @@ RULES: tuple[Rule, ...] = (
     fp4_needs_blackwell,
     architecture_fits,
     gpus_suffice,
+    gpus_are_counted,
     context_suffices,
     files_suffice,
     remote_code_is_pinned,

@@ -27,6 +27,11 @@ _PLACES: Mapping[str, KeyPath] = {
     "template-shows-answer": ("protocol", "question_template"),
     "model-path": ("model", "name"),
     "context-missing": ("engine", "max_model_len"),
+    "knob-not-spelled": (),  # wherever the problem itself says
+    "chat-only-key": (),
+    "same-think-tags": ("protocol", "think_tags"),
+    "extra-body-overrides": (),
+    "shot-not-in-turns": ("protocol", "shot_template"),
     "bad-history-url": ("history", "url"),
 }
 
@@ -77,6 +82,13 @@ def question_hides_its_answer(spec: Spec) -> Found:
         yield from _refused(lambda: check_template(template))
 
 
+def protocol_is_of_one_piece(spec: Spec) -> Found:
+    """Keys of the other route, and what a request may not hold beside what gatekit sets."""
+    from gatekit.task.protocol_fits import check_protocol
+
+    yield from _refused(lambda: check_protocol(spec.protocol))
+
+
 def server_can_be_started(spec: Spec) -> Found:
     """The command line of a launched server is known but for its port."""
     if spec.engine.kind is EngineKind.LAUNCH and spec.engine.command:
@@ -111,6 +123,7 @@ RUN_RULES: tuple[Callable[[Spec], Found], ...] = (
     questions_suffice,
     shots_suffice,
     question_hides_its_answer,
+    protocol_is_of_one_piece,
     server_can_be_started,
     history_can_be_named,
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any, Protocol
 
@@ -40,6 +42,8 @@ _OTHER_WORDS = {
     "num_threads": "concurrency",
 }
 
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
+_HARMLESS_CHARACTERS = 6
 _THRESHOLDS = frozenset({("gate", "floor"), ("gate", "tolerance")})
 
 SECTIONS = ("model", "hw", "engine", "protocol", "task", "gate", "history", "client")
@@ -197,6 +201,8 @@ def _explained(errors: Iterable[ValidationError]) -> Iterator[Fault]:
 
 def _explain(error: ValidationError, *, suggests: bool) -> Iterator[Fault]:
     path: KeyPath = tuple(error.absolute_path)
+    if error.validator == "uniqueItems" and not _has_twins(error.instance):
+        return
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, path, suggests=suggests)
     elif error.validator == "required":
@@ -208,8 +214,18 @@ def _explain(error: ValidationError, *, suggests: bool) -> Iterator[Fault]:
         yield Fault(path=path, what=f"{dotted(path)}: {what}", reason=reason, hint=hint)
 
 
+def _has_twins(items: Any) -> bool:
+    """Whether an item that can be read stands twice: None stands for one that cannot, which is told there."""
+    readable = [repr(item) for item in items if item is not None]
+    return len(set(readable)) < len(readable)
+
+
 def _near(word: str, known: Iterable[str], *, suggests: bool) -> list[str]:
-    return difflib.get_close_matches(word, known, n=1, cutoff=0.6) if suggests else []
+    if not suggests:
+        return []
+    words = list(known)
+    same = [one for one in words if one.lower() == word.lower()]
+    return same[:1] or difflib.get_close_matches(word, words, n=1, cutoff=0.6)
 
 
 def _unknown_keys(error: ValidationError, path: KeyPath, *, suggests: bool) -> Iterator[Fault]:
@@ -250,7 +266,7 @@ def _bad_name(error: ValidationError, path: KeyPath, *, suggests: bool) -> Fault
 
 
 def _bad_value(error: ValidationError, *, suggests: bool) -> tuple[str, str, str]:
-    private = is_private(tuple(error.absolute_path))
+    private = is_private(tuple(error.absolute_path)) and not _is_harmless(error.instance)
     value = "a value" if private else _shown(error.instance)
     if error.validator == "type":
         return _wrong_type(error, value)
@@ -262,7 +278,8 @@ def _bad_value(error: ValidationError, *, suggests: bool) -> tuple[str, str, str
     if error.validator in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         return _out_of_range(error, value)
     if error.validator == "pattern":
-        return f"{value} does not look right", "bad-form", _schema_of(error).get("description", "")
+        hint = _in_lower_case(error) or _schema_of(error).get("description", "")
+        return f"{value} does not look right", "bad-form", hint
     what = f"{value} breaks {error.validator}" if private else f"{value}: {error.message[:120]}"
     return what, "bad-value", _schema_of(error).get("description", "")
 
@@ -271,21 +288,58 @@ def _wrong_type(error: ValidationError, value: str) -> tuple[str, str, str]:
     kinds = _schema_of(error)["type"]
     wanted: list[str] = kinds if isinstance(kinds, list) else [kinds]
     names = " or ".join(_TYPES[kind] for kind in wanted)
-    hint = in_wanted_type(wanted, error.instance, tuple(error.absolute_path))
+    hint = _out_of_percent(error) or in_wanted_type(wanted, error.instance, tuple(error.absolute_path))
     if not hint and "object" in wanted:
         hint = _schema_of(error).get("description", "")
     return f"expected {names}, got {value}", "wrong-type", hint
 
 
+def _is_harmless(value: Any) -> bool:
+    """Whether a value is too little to be a secret that somebody put into the wrong place."""
+    return isinstance(value, (bool, int, float)) and len(str(value)) <= _HARMLESS_CHARACTERS
+
+
+def _in_lower_case(error: ValidationError) -> str:
+    """The value in lower case, where that would be right; nothing where it would not, or may be a secret."""
+    text = str(error.instance)
+    pattern = str(error.validator_value)
+    is_meant = text.lower() != text and re.search(pattern, text.lower()) is not None
+    return f"write {text.lower()}" if is_meant and not is_private(tuple(error.absolute_path)) else ""
+
+
+def _limits(about: Mapping[str, Any]) -> tuple[Any, Any]:
+    return (
+        about.get("minimum", about.get("exclusiveMinimum")),
+        about.get("maximum", about.get("exclusiveMaximum")),
+    )
+
+
+def _as_fractions(path: KeyPath) -> str:
+    return "thresholds are fractions between 0 and 1" if path in _THRESHOLDS else "fractions between 0 and 1"
+
+
+def _out_of_percent(error: ValidationError) -> str:
+    """What a percentage is as a fraction, where one is wanted; nothing elsewhere."""
+    found = _PERCENT.fullmatch(error.instance) if isinstance(error.instance, str) else None
+    if found is None or _limits(_schema_of(error)) != (0, 1):
+        return ""
+    share = Decimal(found[1]) / 100
+    meant = f"; did you mean {_decimals(share)}?" if share <= 1 else ""
+    return _as_fractions(tuple(error.absolute_path)) + meant
+
+
+def _decimals(share: Decimal) -> str:
+    """At least two decimals, as a threshold is written."""
+    text = format(share.normalize(), "f")
+    return text if len(text.partition(".")[2]) > 1 else f"{share:.2f}"
+
+
 def _out_of_range(error: ValidationError, value: str) -> tuple[str, str, str]:
-    limits = _schema_of(error)
-    low = limits.get("minimum", limits.get("exclusiveMinimum"))
-    high = limits.get("maximum", limits.get("exclusiveMaximum"))
+    low, high = _limits(_schema_of(error))
     hint = "at least {0}" if high is None else "at most {1}" if low is None else "between {0} and {1}"
     text = hint.format(low, high)
     if (low, high) == (0, 1):
-        is_threshold = tuple(error.absolute_path) in _THRESHOLDS
-        text = "thresholds are fractions between 0 and 1" if is_threshold else "fractions between 0 and 1"
+        text = _as_fractions(tuple(error.absolute_path))
         if isinstance(error.instance, (int, float)) and 2 <= error.instance <= 100:
             text += f"; did you mean {error.instance / 100:.2f}?"
     if tuple(error.absolute_path) == ("client", "concurrency"):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
 from gatekit.spec.folders import GROUPS, ROOT_FILE, can_be_chosen, usable
+from gatekit.spec.lock_check import FOLDER, holds_locks, is_lock, locks_of, misnamed, strays_of
 from gatekit.spec.reader import display
 
 SUFFIX = ".yaml"
@@ -19,31 +20,40 @@ _NAMES = f"config files are GROUP/NAME{SUFFIX}; groups are {', '.join(GROUPS)}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """The files to look at by the config folder they belong to, and what is wrong with the paths and names."""
+    """The files to look at by the config folder they belong to, lock files, and what is wrong with paths and names."""
 
     files: Mapping[Path, tuple[Path, ...]]
     problems: tuple[Problem, ...]
+    locks: tuple[Path, ...] = ()
 
 
 def targets(paths: Iterable[Path]) -> Targets:
-    """What the paths name: folders of groups, group folders, or single files; each file once, all absolute."""
+    """What the paths name: folders of groups, group folders, folders of locks, or single files; each file once.
+
+    All of them are absolute. A folder of groups is looked at with the folders of locks in it.
+    """
     files: dict[Path, dict[Path, None]] = {}
     problems: list[Problem] = []
+    locks: dict[Path, None] = {}
     for path in paths:
         found = _named(path)
         if isinstance(found, Problem):
             problems.append(found)
             continue
-        root, chosen, wrong = found
+        locks |= dict.fromkeys(found.locks)
+        problems += found.problems
+        if found.root is None:
+            continue
         try:
-            usable([(str(path), display(root))])
+            usable([(str(path), display(found.root))])
         except ConfigError as error:
             problems += error.problems
             continue
-        files.setdefault(root, {}).update(dict.fromkeys(chosen))
-        problems += wrong
+        files.setdefault(found.root, {}).update(dict.fromkeys(found.files))
     return Targets(
-        files={root: tuple(chosen) for root, chosen in files.items()}, problems=tuple(dict.fromkeys(problems))
+        files={root: tuple(chosen) for root, chosen in files.items()},
+        problems=tuple(dict.fromkeys(problems)),
+        locks=tuple(locks),
     )
 
 
@@ -52,7 +62,14 @@ def holds_groups(folder: Path) -> bool:
     return any((folder / group).is_dir() for group in GROUPS)
 
 
-_Found = tuple[Path, Sequence[Path], Sequence[Problem]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What one path names: files of the config folder `root`, and locks, which belong to none."""
+
+    root: Path | None = None
+    files: Sequence[Path] = ()
+    problems: Sequence[Problem] = ()
+    locks: Sequence[Path] = ()
 
 
 def _named(path: Path) -> _Found | Problem:
@@ -70,26 +87,43 @@ def _named(path: Path) -> _Found | Problem:
 def _folder(path: Path) -> _Found | Problem:
     if holds_groups(path):
         root = path.resolve()
-        return root, _files(root), [*_strays(root)]
+        inside = [*_lock_folders(root)]
+        locks = [file for folder in inside for file in locks_of(folder)]
+        wrong = [*_strays(root), *(stray for folder in inside for stray in strays_of(folder))]
+        return _Found(root=root, files=_files(root), problems=wrong, locks=locks)
     if path.name in GROUPS:
         root = path.parent.resolve()
         # Links stay unfollowed: it is the name that tells the group, and the option.
         chosen = [root / path.name / file.name for file in _options(path)]
-        return root, chosen, [*_misnamed(path), *_nested(path)]
+        return _Found(root=root, files=chosen, problems=[*_misnamed(path), *_nested(path)])
+    if holds_locks(path):
+        return _Found(locks=locks_of(path), problems=[*strays_of(path)])
     if holds_groups(path / "conf"):
         return _folder(path / "conf")
+    inside = [*_lock_folders(path)]
+    if inside:
+        return _Found(locks=[file for folder in inside for file in locks_of(folder)])
     return Problem(where=display(path), what="holds no config group", reason="no-group", hint=_NAMES)
 
 
+def _lock_folders(root: Path) -> Iterator[Path]:
+    """The folders of locks in a config folder, which are beside its groups."""
+    yield from (folder for folder in sorted(root.iterdir()) if folder.name not in GROUPS and holds_locks(folder))
+
+
 def _file(path: Path) -> _Found | Problem:
+    if is_lock(path) and path.parent.name not in GROUPS:
+        return _Found(locks=[path])
     root = path.parent if path.name == ROOT_FILE and path.parent.name not in GROUPS else path.parent.parent
     is_root_file = root == path.parent and holds_groups(root)
     if not is_root_file and path.parent.name not in GROUPS:
+        if path.parent.name == FOLDER:
+            return misnamed(path)
         return Problem(where=display(path), what="belongs to no config group", reason="no-group", hint=_NAMES)
     problems = [*_name_problems(path)] if not is_root_file else []
     inside = root.resolve()
     file = inside / path.name if is_root_file else inside / path.parent.name / path.name
-    return inside, [file] if path.suffix == SUFFIX else [], problems
+    return _Found(root=inside, files=[file] if path.suffix == SUFFIX else [], problems=problems)
 
 
 def _files(root: Path) -> list[Path]:

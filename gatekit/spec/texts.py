@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gatekit.errors import Problem
-from gatekit.records.secrets import holds_password
+from gatekit.records.secrets import holds_password, masked_url
 from gatekit.service_keys import holds_key
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
@@ -32,6 +32,16 @@ def problems(composition: Composition) -> Iterator[Problem]:
             hint = "secrets never stand in configs: name an environment variable, and change this secret"
             what = f"{name}: a URL with a password" if has_password else f"{name}: looks like a secret"
             yield Problem(where=where, what=what, reason=SECRET, hint=hint)
+
+
+def passwords_of_urls(composition: Composition) -> Iterator[Problem]:
+    """A password in the URL of the history, in a file: files are committed and shared; what is typed is one's own."""
+    history = composition.data.get("history")
+    url = history.get("url") if isinstance(history, dict) else None
+    where = composition.locate(("history", "url"))
+    if isinstance(url, str) and "${" not in url and masked_url(url) != url and not where.startswith("override "):
+        hint = "name the environment variable that holds the whole URL in history.url_env"
+        yield Problem(where=where, what="history.url: holds a password", reason=SECRET, hint=hint)
 
 
 def most_telling(found: Iterable[Problem]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Every mistake in config files at once: in each file by itself, in every spec they make, in every matrix."""
+"""Every mistake in config files at once: in each file by itself, in every spec they make, in every matrix and lock."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Validated:
     specs: int
     matrices: int
     problems: tuple[Problem, ...]
+    locks: int = 0
 
 
 def validate(library: Library, files: Iterable[Path]) -> Validated:
@@ -159,19 +160,19 @@ class _Validation:
         is_first = self.library.files(group, option)[:1] == (path,)
         if not is_option or not is_first or path in self.used or not can_be_chosen(option):
             return
-        if self._is_base(group, option):
-            return
         try:
             composition = self.library.salvage((f"{group}={option}",))
+            alone = self.library.alone(group, option)
         except ConfigError as error:
-            self.problems += error.problems
+            self.problems += [] if self._is_base(group, option) else error.problems
             return
-        faults = [fault for fault in schema.faults(composition.data) if fault.path[:1] == (group,)]
-        told = [fault for fault in faults if not checked.is_inside(fault.path, composition.broken)]
-        # In the option's own files, not in those of the default spec around it.
+        # What the option's own files say, not those of the default spec around it.
         documents = tuple(placed for placed in composition.documents if placed[0] == (group,))
-        here = replace(composition, overrides=(), documents=documents)
-        self.problems += [*composition.notes, *(fault.located(here.locate) for fault in told)]
+        data = composition.data if alone is None else {**composition.data, group: alone}
+        here = replace(composition, data=data, overrides=(), documents=documents)
+        found = checked.problems_of_section(here, group)
+        is_part = self._is_base(group, option)
+        self.problems += [one for one in found if not is_part or one.reason != "missing-key"]
 
     def _is_base(self, group: str, option: str) -> bool:
         places = (self.library.files(group, other)[:1] for other in self.library.options(group))
@@ -207,6 +208,7 @@ def _shape_problems(document: Document, package: KeyPath, broken: Collection[Key
         if fault.at_key or not checked.is_inside(fault.path, unsure):
             yield fault.located(here.locate)
     yield from texts.problems(here)
+    yield from texts.passwords_of_urls(here)
 
 
 def _matrix_problems(document: Document, told: Sequence[Problem]) -> Iterator[Problem]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import inf, sqrt
+from math import inf, log, log1p, sqrt
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import expit, log_ndtr, ndtr, ndtri, ndtri_exp, stdtr, stdtrit
 
 from gatekit.stats.binomial import lower_tail
 from gatekit.stats.exact import Real, exact_probability
 from gatekit.stats.weights import Array, from_ratios
+
+UNDERFLOW = 1e-280
+"""Where a float begins to lose a p-value: under it only the logarithm is one."""
+_STEPS = 200  # halve any interval of floats to its last bit
 
 
 def conditional_tail(questions: Sequence[int], right: Sequence[int], *, below: float = 1.0) -> float:
@@ -27,16 +31,30 @@ def conditional_tail(questions: Sequence[int], right: Sequence[int], *, below: f
     0.25
     """
     k = len(questions) - 1
-    if k < 1 or len(right) != k + 1 or not all(0 <= r <= m for r, m in zip(right, questions, strict=True)):
-        raise ValueError("the conditional test needs an earlier run, and counts within their strata")
-    # t right answers in all k + 1 runs: t before and wrong now, or t - 1 before and right now.
-    sizes = [questions[t] - right[t] + right[t - 1] for t in range(1, k + 1)]
-    seen = sum(right[:k])
+    sizes, seen = _table(questions, right)
     if below < 0.5 and seen * (k + 1) >= sum(t * m for t, m in enumerate(sizes, 1)) + k:
         return 1.0
     if k == 1:
         return lower_tail(seen + 1, sizes[0], 0.5)
     return _sum_tail(sizes, k + 1, seen)
+
+
+def log_conditional_tail(questions: Sequence[int], right: Sequence[int]) -> float:
+    """The natural logarithm of `conditional_tail`, also where that is too small for a float.
+
+    Hypotheses, reference, validity: as `conditional_tail`. Formula, far out: each Bin(m_t, t/(k+1)) is tilted by
+    e^theta until the seen sum is its mean; P(sum = j) = P_theta(sum = j) exp(K(theta) - theta j), K(theta) = sum m_t
+    ln(1 - p_t + p_t e^theta), and all terms are positive (Esscher 1932).
+
+    >>> round(log_conditional_tail([0, 4000], [0, 0]) / log(2), 9)  # (1/2)^4000
+    -4000.0
+    """
+    plain = conditional_tail(questions, right)
+    if plain >= UNDERFLOW:
+        return log(plain)
+    sizes, seen = _table(questions, right)
+    runs = len(questions)
+    return _tilted_log([(size, t / runs) for t, size in enumerate(sizes, 1) if size], seen)
 
 
 def critical_p(alpha: Real, psi: float, df: float) -> float:
@@ -52,6 +70,16 @@ def critical_p(alpha: Real, psi: float, df: float) -> float:
     return float(ndtr(sqrt(psi) * (stdtrit(df, level) if df < inf else ndtri(level))))
 
 
+def log_critical_p(alpha: Real, psi: float, df: float) -> float:
+    """The natural logarithm of `critical_p`, also where that is too small for a float; as there.
+
+    >>> log_critical_p(0.5, 2.0, 3.0) == log(0.5)
+    True
+    """
+    level = float(exact_probability(alpha, "alpha"))
+    return float(log_ndtr(sqrt(psi) * (stdtrit(df, level) if df < inf else ndtri(level))))
+
+
 def widened_p(p: Real, psi: float, df: float) -> float:
     """The p-value widened by the over-dispersion guard: the inverse of `critical_p`.
 
@@ -63,6 +91,49 @@ def widened_p(p: Real, psi: float, df: float) -> float:
     """
     score = float(ndtri(float(exact_probability(p, "p")))) / sqrt(psi)
     return float(stdtr(df, score) if df < inf else ndtr(score))
+
+
+def widened_log_p(log_p: float, psi: float, df: float) -> float:
+    """As `widened_p` of a p-value whose natural logarithm this is; the result is no logarithm.
+
+    >>> widened_log_p(log(0.5), 2.0, 3.0)
+    0.5
+    """
+    score = float(ndtri_exp(log_p)) / sqrt(psi)
+    return float(stdtr(df, score) if df < inf else ndtr(score))
+
+
+def _table(questions: Sequence[int], right: Sequence[int]) -> tuple[list[int], int]:
+    """How many questions have t = 1..k right answers in all k + 1 runs, and how many of them are right now."""
+    k = len(questions) - 1
+    if k < 1 or len(right) != k + 1 or not all(0 <= r <= m for r, m in zip(right, questions, strict=True)):
+        raise ValueError("the conditional test needs an earlier run, and counts within their strata")
+    # t before and wrong now, or t - 1 before and right now.
+    return [questions[t] - right[t] + right[t - 1] for t in range(1, k + 1)], sum(right[:k])
+
+
+def _tilted_log(terms: Sequence[tuple[int, float]], seen: int) -> float:
+    """ln P(sum of Bin(size, p) <= seen), seen below the mean."""
+    if seen == 0:
+        return sum(size * log1p(-p) for size, p in terms)
+    low, high = -1000.0, 0.0
+    for _ in range(_STEPS):
+        theta = (low + high) / 2
+        is_above = sum(size * _tilted(p, theta) for size, p in terms) > seen
+        low, high = (low, theta) if is_above else (theta, high)
+    theta = low
+    pmf, cumulant = np.ones(1), 0.0
+    for size, p in sorted(terms):
+        y, tilted = np.arange(size, dtype=np.float64), _tilted(p, theta)
+        pmf = np.convolve(pmf, from_ratios((size - y) / (y + 1) * (tilted / (1 - tilted))))
+        cumulant += size * log1p(p * float(np.expm1(theta)))
+    terms_below = pmf[: seen + 1] * np.exp(theta * np.arange(seen, -1, -1))
+    return cumulant - theta * seen + log(float(terms_below.sum()))
+
+
+def _tilted(p: float, theta: float) -> float:
+    """p e^theta / (1 - p + p e^theta)."""
+    return float(expit(log(p / (1 - p)) + theta))
 
 
 def _sum_tail(sizes: Sequence[int], runs: int, seen: int) -> float:

@@ -9,29 +9,36 @@ from math import ceil, floor, inf, sqrt
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from gatekit.stats.exact import Real, exact, exact_probability
+from gatekit.stats.predictive import BetaBinomial, predictive_reject, predictive_tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCount:
     """The next count is about `mean` + `sd` times Student's t on `df` degrees of freedom (inf: normal).
 
-    `sd` includes the error of the mean, so that it belongs to a new run and not to a long-run average.
+    `sd` includes the error of the mean, so that it belongs to a new run and not to a long-run average. Where the
+    rule knows the distribution of the count itself, `counts` is that: what is said of an unchanged model (its tail,
+    the count of a drop) is then exact, and mean and sd serve only for what a drop moves.
     """
 
     mean: float
     sd: float
     df: float
+    counts: BetaBinomial | None = None
 
 
 def reject_below(predicted: NextCount, alpha: Real) -> int:
     """The largest k with P(S < k) <= alpha, at least 0: fewer right answers are a drop at level alpha.
 
-    Hypothesis: as `NextCount`, with the continuity correction of 1/2. Formula: floor(mean + t_alpha sd + 1/2).
+    Hypothesis: as `NextCount`, with the continuity correction of 1/2. Formula: floor(mean + t_alpha sd + 1/2); of
+    known counts as `predictive.predictive_reject`.
     Reference: the prediction interval of Student's t. Valid for 0 < alpha < 1, else ValueError.
 
     >>> reject_below(NextCount(mean=180.0, sd=3.0, df=4.0), 0.5)
     180
     """
+    if predicted.counts is not None:
+        return predictive_reject(predicted.counts, alpha)
     return max(0, floor(predicted.mean + t_quantile(predicted.df, alpha) * predicted.sd + 0.5))
 
 
@@ -50,12 +57,14 @@ def accept_from(predicted: NextCount, lost: Real, beta: Real) -> int:
 def count_tail(predicted: NextCount, correct: int) -> float:
     """P(S <= correct): the p-value of a drop.
 
-    Hypothesis and reference: as `reject_below`. Formula: T((correct + 1/2 - mean) / sd). Without any spread it
-    is 0 or 1. Always valid.
+    Hypothesis and reference: as `reject_below`. Formula: T((correct + 1/2 - mean) / sd), of known counts as
+    `predictive.predictive_tail`. Without any spread it is 0 or 1. Always valid.
 
     >>> count_tail(NextCount(mean=180.5, sd=3.0, df=4.0), 180)
     0.5
     """
+    if predicted.counts is not None:
+        return predictive_tail(predicted.counts, correct)
     distance = correct + 0.5 - predicted.mean
     standard = distance / predicted.sd if predicted.sd else (inf if distance >= 0 else -inf)
     return float(stdtr(predicted.df, standard) if predicted.df < inf else ndtr(standard))

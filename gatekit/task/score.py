@@ -13,6 +13,7 @@ from gatekit.task.extract import extract
 from gatekit.task.legacy import LEGACY, LegacyReader
 from gatekit.task.numbers import format_value, read_reference
 
+EMPTY = "empty"  # the detail of an answer without any text
 MAX_PREDICTED_CHARS = 200  # a legacy extractor may "read" a megabyte; records keep the beginning of it
 
 
@@ -91,7 +92,7 @@ def _without_text(completion: Completion) -> Scored:
         return Scored(status=Status.NO_ANSWER, detail="tool_call")
     if _is_cut_off(completion):
         return Scored(status=Status.TRUNCATED, detail="length")
-    return Scored(status=Status.NO_ANSWER, detail="empty")
+    return Scored(status=Status.NO_ANSWER, detail=EMPTY)
 
 
 def _unread(completion: Completion) -> Scored:

@@ -23,7 +23,7 @@ defaults:
 model: {name: x, server_args: {}, server_env: {}}
 """
 GATE = "gate: {floor: 0.9}\n"
-PIN = f"{{rows: 3, sha256: {'a' * 64}, url: 'https://u:p@h/t'}}"
+PIN = f"{{rows: 3, sha256: {'a' * 64}, url: 'http://h/t'}}"
 
 
 def written(folder: Path, text: str, group: str = "model") -> Path:

@@ -11,29 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from command_line import Ran, gatekit, record
-from gatekit.task.synth import synth_questions
 from raw_server import Handler, RawServer, Request, chat, completion, http
+from right_answers import asked, reference, right
 
 Start = Callable[[Handler], RawServer]
-
-MODELS = {"object": "list", "data": [{"id": "m"}]}
-ANSWERS = {question.text: question.reference for question in synth_questions(1319, "test")}
-
-
-def right(request: Request) -> bytes:
-    """Answers every question rightly, on both routes, as model m."""
-    if request.path == "/v1/models":
-        return http(200, MODELS)
-    if request.path == "/v1/completions":
-        return http(200, completion(reference(request.data["prompt"])))
-    if request.path == "/v1/chat/completions":
-        return http(200, chat(reference(request.data["messages"][-1]["content"])))
-    return http(200, {"version": "1.2"}) if request.path == "/version" else http(200, "")
-
-
-def reference(prompt: str) -> str:
-    question = prompt.rpartition("Question: ")[2].removesuffix("\nAnswer:")
-    return ANSWERS.get(question, "#### 2")
 
 
 def attach(folder: Path, url: str, *more: str, extra: dict[str, str] | None = None) -> Ran:
@@ -49,11 +30,6 @@ def attach(folder: Path, url: str, *more: str, extra: dict[str, str] | None = No
         *more,
         extra=extra,
     )
-
-
-def asked(server: RawServer) -> int:
-    """How many dataset questions reached the server; the warm-up is none."""
-    return sum(b"1 + 1" not in request.body for request in server.requests if request.method == "POST")
 
 
 def test_a_running_server_is_gated(raw_server: Start, tmp_path: Path) -> None:
@@ -128,22 +104,6 @@ def test_never_ready(raw_server: Start, tmp_path: Path) -> None:
     assert (ran.code, ran.data["reason_code"]) == (3, "not-ready")
     assert time.monotonic() - began < 12
     assert ran.data["accuracy"] is None
-
-
-def test_nobody_there(tmp_path: Path) -> None:
-    """A closed port is tried for the whole start-up time; address, seconds and tries are named."""
-    ran = attach(tmp_path, "http://127.0.0.1:9", "engine.startup_timeout_s=1")
-    assert (ran.code, ran.data["reason_code"]) == (3, "not-ready")
-    assert "127.0.0.1:9" in ran.data["reason"]
-    assert "tries" in ran.data["reason"]
-
-
-def test_no_such_host(tmp_path: Path) -> None:
-    """An unknown host is not waited for."""
-    began = time.monotonic()
-    ran = attach(tmp_path, "http://no-such-host.invalid", "engine.startup_timeout_s=60")
-    assert (ran.code, ran.data["reason_code"]) == (3, "dns")
-    assert time.monotonic() - began < 20
 
 
 def test_a_key_by_the_name_of_its_variable(raw_server: Start, tmp_path: Path) -> None:
@@ -287,17 +247,6 @@ def test_a_key_that_expires_midway(raw_server: Start, tmp_path: Path) -> None:
         assert ran.data["hint"] == "check the value of OUR_KEY"
 
 
-def test_answers_that_are_all_empty(raw_server: Start, tmp_path: Path) -> None:
-    """A run of empty answers is scored, and suspected."""
-
-    def empty(request: Request) -> bytes:
-        return http(200, completion("", tokens=1)) if request.path == "/v1/completions" else right(request)
-
-    ran = attach(tmp_path, raw_server(empty).url)
-    assert (ran.code, ran.data["verdict"]) == (1, "FAIL")
-    assert "every answer is empty: a parser fault?" in ran.data["warnings"]
-
-
 def test_the_record_says_when_the_server_was_ready(raw_server: Start, tmp_path: Path) -> None:
     """The start-up time is an event of the record."""
     ran = attach(tmp_path, raw_server(right).url)
@@ -339,23 +288,6 @@ def test_a_started_server_that_is_never_ready(tmp_path: Path) -> None:
     assert "its last line: loading 59" in ran.data["hint"]
     logged = [event for event in record(ran, tmp_path)["events"] if event.startswith("server log: ")]
     assert logged == [f"server log: loading {i}" for i in range(10, 60)]
-
-
-def test_lost_answers_are_never_wrong_answers(raw_server: Start, tmp_path: Path) -> None:
-    """A share of requests that always fails is INFRA, not a lower accuracy."""
-
-    def some_fail(request: Request) -> bytes:
-        bad = request.path == "/v1/completions" and hash(request.body) % 5 == 0 and b"1 + 1" not in request.body
-        return http(500, {}) if bad else right(request)
-
-    ran = attach(tmp_path, raw_server(some_fail).url, "client.attempts=1")
-    assert (ran.code, ran.data["verdict"]) == (3, "INFRA")
-    assert ran.data["accuracy"] is None
-    assert ran.data["counts"]["wrong"] == 0
-    (line,) = (warning for warning in ran.data["warnings"] if "lost by server_error" in warning)
-    assert line.startswith(f"{ran.data['counts']['lost']} lost by server_error: /v1/completions: HTTP 500")
-    first = next(seen for seen in record(ran, tmp_path)["observations"] if seen["failure"])
-    assert f"; questions {first['question_id']}" in line
 
 
 def test_model_text_cannot_reach_the_terminal(raw_server: Start, tmp_path: Path) -> None:

@@ -218,3 +218,42 @@ def test_the_series_that_arrived_last_is_the_one_that_runs(tmp_path: Path) -> No
     key = next(line for line in lock.read_text().splitlines() if line.startswith("key:"))
     gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--write")
     assert key in lock.read_text()
+
+
+def test_a_check_without_a_selection_leaves_no_lock_out(tmp_path: Path) -> None:
+    """A model that only a matrix runs has a lock that no config selects: it is held against the series of its key,
+    stale is exit 2, and one whose series the history does not hold is exit 4, never 0."""
+    strict = gate_with(name="nightly_only", alpha=0.01, budget=None, locks="team/locks")
+    fill(tmp_path, [row("m", night, strict) for night in range(4)])
+    assert here(tmp_path, "thresholds", "recompute", "--all-series", "--write").code == 0
+    (lock,) = (tmp_path / "team" / "locks").iterdir()
+    checked = here(tmp_path, "thresholds", "recompute", "--check")
+    assert (checked.code, "current: m-b200-vllm: the lock is current" in checked.out) == (0, True), checked.err
+    fill(tmp_path, [row("m", night, strict) for night in range(4, 9)])
+    stale = here(tmp_path, "thresholds", "recompute", "--check")
+    (line,) = [line for line in stale.out.splitlines() if "m-b200-vllm" in line]
+    assert (stale.code, line.startswith("stale: m-b200-vllm")) == (2, True), stale.out
+    assert line.endswith("model=m hw=b200 engine=vllm task.n=60 gate.locks=team/locks --write")
+    lock.rename(tmp_path / "kept")
+    (tmp_path / "conf" / "thresholds").mkdir(parents=True)
+    (tmp_path / "kept").rename(tmp_path / "conf" / "thresholds" / lock.name)
+    (tmp_path / ".gatekit").rename(tmp_path / "other")
+    gone = here(tmp_path, "thresholds", "recompute", "--check")
+    assert (gone.code, "unchecked: m-b200-vllm: the lock was held against nothing" in gone.out) == (4, True), gone.out
+    named = here(tmp_path, "thresholds", "recompute", "--check", "--dir", "other", "--json")
+    assert (named.code, [one["state"] for one in named.data["thresholds"] if one["old"]]) == (2, ["stale"])
+
+
+def test_a_check_tells_the_lock_of_a_series_that_its_spec_left(tmp_path: Path) -> None:
+    """A spec that moved and keeps its lock in the same file has the lock of another series; one that keeps a variant's
+    lock elsewhere leaves that of the nightly as it is, and it is checked."""
+    fill(tmp_path, [row("a", night, api="raw") for night in range(4)])
+    assert here(tmp_path, "thresholds", "recompute", "--all-series", "--write").code == 0
+    fill(tmp_path, [row("a", night, gate_with(locks="variants"), api="short") for night in range(5, 9)])
+    for more in ((), ("--all-series",)):
+        ran = here(tmp_path, "thresholds", "recompute", "--check", "--json", *more)
+        checked = [one["state"] for one in ran.data["thresholds"] if one["path"].startswith("conf/thresholds/a-")]
+        assert "current" in checked, ran.out
+    fill(tmp_path, [row("a", night, api="chat") for night in range(10, 14)])
+    moved = here(tmp_path, "thresholds", "recompute", "--check")
+    assert (moved.code, "other-key: a-b200-vllm" in moved.out, "raw -> chat" in moved.out) == (2, True, True)

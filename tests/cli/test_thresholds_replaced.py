@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import Ran, gatekit, here
-from gatekit.spec.locks import look
+from gatekit.cli.thresholds.recomputing import _parse, _series
+from gatekit.cli.thresholds.selecting import every
+from gatekit.gate.recompute import lock_of_norm
+from gatekit.records.lock import Lock, Prior
+from gatekit.spec.locks import look, render, write_lock
 from nights import Night, run_nights, series
 
 SIMULATED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
@@ -83,6 +89,29 @@ def test_a_lock_is_checked_under_its_own_prior(team: Path) -> None:
     assert alone.code == 0, "a pooled lock is current for a check of it alone"
 
 
+def test_no_prior_makes_a_lock_current_that_nothing_gives(team: Path) -> None:
+    """A lock may name a prior that other series gave, but not one that makes it far looser than all that is known."""
+    assert recompute(team, "model=team_a", "--config-dir", "team", "--write").code == 0
+    path = next((team / "conf" / "thresholds").glob("team_a*"))
+    lock = look(path, None, "").lock
+    assert lock is not None
+    with contextlib.chdir(team):
+        options = _parse(["model=team_a", "--config-dir", "team"])
+        (wanted,), _ = every(options, {})
+        series = _series(wanted, options)
+        prior = Prior(phi0=9.0, nu0=1e9, psi0=9.0, nu_psi=1e9, series=2)
+        forged = lock_of_norm(
+            *(series.gate, series.hw, series.spec, series.key, series.n, series.history, prior),
+            as_of=None,
+            version=lock.gatekit_version,
+        )
+    assert isinstance(forged, Lock)
+    assert forged.k_reject < lock.k_reject - 2 * lock.sd
+    path.write_text(render(forged))
+    checked = recompute(team, "model=team_a", "--config-dir", "team", "--check")
+    assert (checked.code, "nothing selected here gives the prior" in checked.out) == (2, True), checked.out
+
+
 def test_a_lock_that_says_no_pool_follows_its_gate(team: Path) -> None:
     """A lock that names the gate's own prior is stale once the gate's own prior is another one."""
     asked = ("model=team_a", "--config-dir", "team")
@@ -109,9 +138,14 @@ def test_commands_carry_the_folders(team: Path) -> None:
     """What is printed for a lock that nobody selected names the folders that the command was called with."""
     assert recompute(team, "model=team_a", "--config-dir", "team", "--write").code == 0
     (team / "team" / "model" / "team_a.yaml").rename(team / "gone.yaml")
+    path = next((team / "conf" / "thresholds").glob("team_a*"))
+    lock = look(path, None, "").lock
+    assert lock is not None
+    write_lock(path, replace(lock, k_reject=lock.k_reject + 1))
     told = recompute(team, "--config-dir", "team", "--dir", ".gatekit", "--check")
-    (line,) = [line for line in told.err.splitlines() if "not checked" in line]
-    assert line.endswith("task.n=100 --config-dir team --dir .gatekit --check"), line
+    (line,) = [line for line in told.out.splitlines() if "no selected spec names it" in line]
+    words = "task.n=100 gate=auto --config-dir team --dir .gatekit --write --allow-looser --reason '...'"
+    assert (told.code, line.endswith(words)) == (2, True), line
 
 
 def test_a_variant_never_replaces_the_lock_of_the_nightly(tmp_path: Path) -> None:

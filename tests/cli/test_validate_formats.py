@@ -34,7 +34,7 @@ def test_json(tmp_path: Path) -> None:
         "exit_code": 2,
         "verdict": "CONFIG",
         "reason_code": "bad-form",
-        "checked": {"files": 1, "specs": 1, "matrices": 0},
+        "checked": {"files": 1, "specs": 1, "matrices": 0, "locks": 0},
         "problems": document["problems"],
     }
     assert document["problems"][1] == {

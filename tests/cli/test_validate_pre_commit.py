@@ -62,7 +62,7 @@ def tracked(root: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_the_hook_in_a_scratch_repository(tmp_path: Path) -> None:
-    """A commit with a mistake is stopped and the mistake shown; good configs and lock files pass."""
+    """A commit with a mistake in a config or a lock is stopped and the mistake shown; good configs pass."""
     if shutil.which("git") is None:
         pytest.skip("needs git")
     source = Repository(tmp_path / "source", tmp_path)
@@ -84,4 +84,6 @@ def test_the_hook_in_a_scratch_repository(tmp_path: Path) -> None:
     assert "conf/model/theirs.yaml:6:3: engine: unknown key 'acuracy'; did you mean 'accuracy'? [unknown-key]" in said
     assert theirs.run("git", "log", "--oneline").count("\n") == 0, "the bad commit was not made"
     assert theirs.commit("conf/model/theirs.yaml", GOOD).returncode == 0
-    assert theirs.commit("conf/thresholds/a.lock.yaml", "not: a lock\n").returncode == 0
+    stopped = theirs.commit("conf/thresholds/a.lock.yaml", "not: a lock\n")
+    assert stopped.returncode != 0
+    assert "[lock-broken]" in stopped.stdout + stopped.stderr

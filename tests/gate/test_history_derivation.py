@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ from gatekit.records.past import Past
 from gatekit.records.run import Comparability, Dataset, RunRecord
 from gatekit.records.spec import EarlyStop, Method, Observed, Spec
 from gatekit.records.verdict import Outcome
-from lock_builders import locked
+from lock_builders import AUTO, locked
 from past_builders import detailed, flipped, statuses, totals
 
 Maker = Callable[..., Spec]
@@ -342,3 +343,65 @@ def test_a_test_of_a_changed_lock_reads_well(make_spec: Maker) -> None:
     told = derive(stored, replace(past, lock=moved)).disagreement
     before = "the one that decided said FAIL below 173"
     assert told == f"the lock of today is another one and says FAIL below 160, PASS from 170; {before}"
+
+
+def stopped(make_spec: Maker, method: Method, past: Past, asked: str) -> dict[str, str]:
+    """The derivation of a run that was stopped after these answers."""
+    return lines(derive(record(spec_of(make_spec, method), asked + "-" * (N - len(asked)), past), past))
+
+
+@pytest.mark.parametrize("method", [Method.EXACT_MCNEMAR, Method.EXACT_CONDITIONAL])
+def test_both_ends_of_a_stopped_run_are_shown(make_spec: Maker, method: Method) -> None:
+    """A FAIL that left questions unasked rests on the p-value with all of them right: both ends stand there with
+    their numbers, and which of them decides."""
+    past = detailed([flipped(N, range(20))]) if method is Method.EXACT_MCNEMAR else HISTORY
+    asked = "w" * 60
+    stored = record(spec_of(make_spec, method), asked + "-" * (N - 60), past)
+    said = lines(derive(stored, past))
+    assert stored.verdict.outcome is Outcome.FAIL
+    label = "p" if method is Method.EXACT_MCNEMAR else "p'"
+    assert stored.verdict.p_value is not None
+    assert said[f"{label} if right"].endswith(f"= {stored.verdict.p_value:.4g}")
+    assert said[f"{label} if wrong"] != said[f"{label} if right"]
+    assert said["decides"].startswith("p with all 140 missing answers right, the largest that can be: the FAIL stands")
+    if method is Method.EXACT_MCNEMAR:
+        assert said["p if wrong"].startswith("b = 180 right to wrong, c = 0 wrong to right: ")
+        assert said["p if right"].startswith("b = 40 right to wrong, c = 0 wrong to right: ")
+
+
+@pytest.mark.parametrize("method", [Method.MODERATED_T, Method.BETA_BINOMIAL_PREDICTIVE, Method.FLIP_PREDICTION])
+def test_a_count_is_shown_with_its_tail(make_spec: Maker, method: Method) -> None:
+    """The p-value of a rule that counts stands there as a formula with the numbers put in, at both ends if two."""
+    stored = record(spec_of(make_spec, method), flipped(N, range(30)), HISTORY)
+    said = lines(derive(stored, HISTORY))
+    assert stored.verdict.p_value is not None
+    assert said["p"].endswith(f"= {stored.verdict.p_value:.4g}")
+    ends = stopped(make_spec, method, HISTORY, "w" * 60)
+    assert "<= 0)" in ends["p if wrong"] or "(0 + 1/2" in ends["p if wrong"]
+    assert "140" in ends["p if right"]
+
+
+def test_no_zero_stands_for_what_is_too_small(make_spec: Maker) -> None:
+    """A tail that no float holds is shown by its power of ten, and widened by the guard it is an ordinary number."""
+    n = 3000
+    past = detailed([flipped(n, range(start, start + 100)) for start in (0, 3, 6)])
+    spec = spec_of(make_spec, Method.EXACT_CONDITIONAL)
+    stored = record(spec, "w" * n, past)
+    said = lines(derive(stored, past))
+    assert re.search(r"= \d\.\d+e-\d{4}: ", said["p"]), said["p"]
+    assert stored.verdict.p_value is not None
+    assert 0 < stored.verdict.p_value < 1e-6
+    assert said["guarded p"].endswith(f"= {stored.verdict.p_value:.4g}")
+    assert not any("= 0 " in text or text.endswith("= 0") for text in said.values()), said
+
+
+@pytest.mark.parametrize("method", [Method.EXACT_MCNEMAR, Method.BETA_BINOMIAL_PREDICTIVE])
+def test_a_rule_on_the_newest_run_says_that_it_leaves_the_others(make_spec: Maker, method: Method) -> None:
+    """It is named which run decides, and that the others of the norm do not; by the lock too."""
+    said = lines(derive(record(spec_of(make_spec, method), flipped(N, range(20)), HISTORY), HISTORY))
+    newest, others = HISTORY.runs[-1].run_id, len(HISTORY.runs) - 1
+    assert said["rests on"].startswith(f"{newest} (")
+    assert f"the newest run of the norm alone, its {others} older ones are not used" in said["rests on"]
+    past = locked(HISTORY, N, replace(AUTO, method=method))
+    held = lines(derive(record(spec_of(make_spec, Method.LOCKED), flipped(N, range(20)), past), past))
+    assert f"{method.value} rests on the newest run of the norm alone" in held["rests on"]

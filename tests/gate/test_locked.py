@@ -14,6 +14,7 @@ from gatekit.records.run import Comparability
 from gatekit.records.spec import EarlyStop, MeasuredUnder, Method, Spec
 from gatekit.records.verdict import Outcome, Verdict
 from gatekit.stats.next_count import NextCount, count_tail
+from gatekit.stats.predictive import predictive_count
 from lock_builders import AUTO, KEY, lock_of, locked
 from past_builders import detailed, flipped, run, statuses, totals
 
@@ -174,3 +175,32 @@ def test_a_lock_rests_on_no_run_that_was_set_aside(make_spec: Maker, why: str) -
     assert judged(spec, 0, every).reason.endswith(" and 1 more")
     older = replace(past, runs=(), left_out=dict.fromkeys(("t0", "t1", "t2"), "before the rebaseline"))
     assert judged(spec, 0, older).outcome is PASS
+
+
+@pytest.mark.parametrize("method", [Method.BETA_BINOMIAL_PREDICTIVE, Method.MODERATED_T, Method.FLIP_PREDICTION])
+def test_a_lock_states_the_rates_of_its_own_rule(make_spec: Maker, method: Method) -> None:
+    """A rule that counts says the same of a count as a rule and as a lock: its false alarms and its p-value."""
+    runs = [flipped(N, range(start, start + 18 + start // 10)) for start in (0, 10, 20)]
+    past, asked = detailed(runs), replace(AUTO, method=method)
+    spec = make_spec(gate={"method": method, "floor": None, "alpha": AUTO.alpha})
+    for wrong in (10, 24, 30):
+        as_rule = judged(spec, wrong, past)
+        by_lock = judged(make_spec(gate=gate()), wrong, locked(past, N, asked))
+        assert as_rule.rule is not None
+        assert by_lock.rule is not None
+        assert by_lock.rule.k_reject == as_rule.rule.k_reject
+        assert by_lock.rule.realised_alpha == as_rule.rule.realised_alpha
+        assert (by_lock.outcome, by_lock.p_value) == (as_rule.outcome, as_rule.p_value)
+
+
+def test_a_lock_on_one_total_keeps_its_rate_beside_an_early_stop(make_spec: Maker) -> None:
+    """At half of its alpha the count of a lock is that of its rule at half: the tail is the beta-binomial one."""
+    past = totals([190], N)
+    asked = replace(AUTO, method=Method.BETA_BINOMIAL_PREDICTIVE)
+    spec = make_spec(gate=gate(early_stop=EarlyStop.WOR_MIXTURE, delta=0.15), task={"order_seed": 7})
+    rule = judged(spec, 0, locked(past, N, asked)).rule
+    assert rule is not None
+    assert rule.early is not None
+    assert rule.k_reject == predictive_count(190, N, N, 0.005).k_pass
+    assert rule.realised_alpha is not None
+    assert rule.realised_alpha <= 0.005

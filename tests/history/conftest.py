@@ -72,6 +72,12 @@ def _observation(question_id: int, status: Status) -> Observation:
     )
 
 
+def _rule(outcome: Outcome, statuses: tuple[Status, ...], n: int) -> Rule:
+    """A rule that the outcome can have followed from."""
+    k_reject = n + 1 if outcome is Outcome.FAIL else min(_RULE.k_reject, statuses.count(Status.CORRECT))
+    return replace(_RULE, n=n, k_reject=k_reject)
+
+
 def _make_record(
     run_id: str = "run-1",
     *,
@@ -115,7 +121,7 @@ def _make_record(
             outcome=outcome,
             reason_code="floor-met",
             reason="3 of 4 is at least 2",
-            rule=_RULE,
+            rule=_rule(outcome, statuses, len(statuses) if planned is None else planned),
             interval=Interval(low=0.2, high=0.99, confidence=0.95),
         ),
         events=("server ready after 12 s",),

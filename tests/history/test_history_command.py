@@ -90,7 +90,7 @@ def test_empty_history_is_said_plainly(tmp_path: Path, make_record: MakeRecord) 
     folder = tmp_path / "none"
     folder.mkdir()
     assert _run("list", "--dir", folder) == f"no runs yet in {folder}/index.sqlite\n"
-    assert json.loads(_run("list", "--json", "--dir", folder)) == {"dir": str(folder), "runs": []}
+    assert json.loads(_run("list", "--json", "--dir", folder)) == {"dir": str(folder), "runs": [], "unfinished": []}
     assert list(folder.iterdir()) == []
     remember(Place(dir=tmp_path), make_record())
     said = _run("--dir", tmp_path, "list", "--model", "a\x1b")

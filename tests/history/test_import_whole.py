@@ -145,7 +145,11 @@ def test_norm_and_locks_survive_the_move(tmp_path: Path) -> None:
     done = gatekit(tmp_path, "history", "export", "out.jsonl")
     assert done.err == "gatekit: 9 runs and 4 acts written to out.jsonl\n"
     done = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "moved")
-    assert done.out == "added 9 runs, 0 were in the history; added 4 acts; runs n-00 to n-08\n", done.err
+    assert done.out.splitlines() == [
+        "added 9 runs, 0 were in the history; added 4 acts; runs n-00 to n-08",
+        *(f"the norm of key {act.target} starts anew: 0 (act {act.act_id})" for act in index.acts(old)[:1]),
+        *(f"run n-06 does not count any more: 2 (act {act.act_id})" for act in index.acts(old)[2:3]),
+    ], done.err
     assert index.acts(moved) == index.acts(old)
     assert past_runs(moved, records[0].spec, key) == past_runs(old, records[0].spec, key)
     assert [run.run_id for run in past_runs(moved, records[0].spec, key).runs] == [
@@ -183,7 +187,8 @@ def test_acts_are_about_the_runs_of_their_file(tmp_path: Path, make_record: Make
 
 
 def test_acts_come_in_the_order_of_the_file(tmp_path: Path, make_record: MakeRecord) -> None:
-    """A clock that was wrong when an act was made changes no norm: what came last is the last, as where it is from."""
+    """A clock that was wrong when an act was made changes no norm: what came last is the last, as where it is from.
+    Only what is dated later than now is left out: it would be later than whatever is decided until then."""
     old, new = Place(dir=tmp_path / "old"), Place(dir=tmp_path / "new")
     remember(old, make_record("a"))
     late = datetime(2031, 1, 1, tzinfo=UTC)
@@ -191,9 +196,14 @@ def test_acts_come_in_the_order_of_the_file(tmp_path: Path, make_record: MakeRec
     record_act(old, make_act(ActKind.RELEASE, "a", reason="it was fine", now=NOW))
     rows = chosen_runs(old, Chosen())
     export(old, rows, tmp_path / "all.jsonl", Format.JSONL, force=False)
-    import_records(new, tmp_path / "all.jsonl", now=NOW)
-    assert [act.act_id for act in index.acts(new)] == [act.act_id for act in index.acts(old)]
-    assert index.quarantined(new) == index.quarantined(old) == frozenset()
+    early = import_records(new, tmp_path / "all.jsonl", now=NOW)
+    assert [act.kind for act in index.acts(new)] == [ActKind.RELEASE]
+    assert (early.acts, early.changes) == (1, ())
+    assert "left out: dated 2031-01-01T00:00:00Z, which is yet to come; decide it here" in early.flags[0]
+    newer = Place(dir=tmp_path / "newer")
+    import_records(newer, tmp_path / "all.jsonl", now=late)
+    assert [act.act_id for act in index.acts(newer)] == [act.act_id for act in index.acts(old)]
+    assert index.quarantined(new) == index.quarantined(newer) == index.quarantined(old) == frozenset()
 
 
 def test_the_last_decision_holds(tmp_path: Path, make_record: MakeRecord) -> None:
@@ -204,7 +214,7 @@ def test_the_last_decision_holds(tmp_path: Path, make_record: MakeRecord) -> Non
         record_act(place, make_act(kind, "a", reason="here", now=NOW + timedelta(minutes=minute)))
     older = _act(ActKind.QUARANTINE, "a", made=NOW)
     stored = json.loads((place.dir / "runs/a/record.json").read_text())
-    done = import_records(place, _file(tmp_path / "in.jsonl", stored, older), now=NOW)
+    done = import_records(place, _file(tmp_path / "in.jsonl", stored, older), now=NOW + timedelta(minutes=3))
     assert (done.acts, done.flags) == (
         0,
         (f"line 2: act {older['act_id']} left out: something later was decided here",),

@@ -16,9 +16,8 @@ from gatekit.history.records_folder import write_record
 from gatekit.history.remember import rebuild, remember
 from gatekit.records.act import Act, ActKind
 from gatekit.records.answers import Counts, Status
-from gatekit.records.canonical import to_plain
 from gatekit.records.past import Past
-from gatekit.records.run import RunRecord
+from gatekit.records.run import RunRecord, record_to_plain
 from gatekit.records.verdict import Outcome
 
 MakeRecord = Callable[..., RunRecord]
@@ -265,5 +264,5 @@ def test_every_series_is_ready_for_a_decision(place: Place, make_record: MakeRec
         assert (one.past.runs, one.key) == (expected.runs, record.comparability)
         assert one.past.excluded == {"FAIL": 1, "quarantined": 1}
         assert (one.newest.run_id, one.hardware, one.model) == (newest, "b200", "org/tiny")
-        assert one.gate == to_plain(record.spec.gate)
+        assert one.gate == record_to_plain(record)["spec"]["gate"]
     assert [one.key.fields for one in all_series(place, as_of="2026-01-01")] == []

@@ -14,6 +14,17 @@ from gatekit.spec.run_rules import _PLACES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "gatekit" / "spec").rglob("*.py"))
+COMMANDS = [
+    ROOT / "gatekit" / "cli" / f"{name}.py"
+    for name in ("validate", "lint", "init", "scaffolds", "plan", "matrix_choice", "shadowed")
+]
+# At the end of a line that is only printed.
+PRINTED = re.compile(r"[^\[]*\[([a-z]+(?:-[a-z]+)+|shadowed)\]")
+# What is wrong with a command line, and with no config.
+OF_COMMAND_LINES = {
+    *("bad-arguments", "no-matrix-named", "not-one-line", "secret-in-override", "unknown-spec"),
+    "weights-not-named",
+}
 ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # Raised in a room below, and told by the rules of gatekit/spec.
 FROM_BELOW = {"base-url", *_PLACES}
@@ -52,7 +63,17 @@ def places(node: ast.AST) -> Iterator[ast.expr]:
 def test_every_id_is_explained_and_no_other() -> None:
     """The ids in the source of gatekit/spec are those of the page."""
     found = {name for path in FILES for name in raised(ast.parse(path.read_text()))}
+    found |= {name for path in COMMANDS for name in told(ast.parse(path.read_text()))} - OF_COMMAND_LINES
     assert found - NO_MISTAKES | FROM_BELOW == set(RULE_TEXTS)
+
+
+def told(tree: ast.Module) -> Iterator[str]:
+    """The ids that a command gives to problems, or prints at the end of a warning."""
+    yield from raised(tree)
+    for node in ast.walk(tree):
+        is_warning = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "warn"
+        texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)] if is_warning else []
+        yield from (found for text in texts if isinstance(text, str) for found in PRINTED.findall(text))
 
 
 def test_the_collector_sees_each_way() -> None:

@@ -70,7 +70,8 @@ def test_a_folder_without_a_group(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = dict(without_groups([tmp_path / "repo", tmp_path / "empty", tmp_path / "repo" / "conf"]))
     assert set(found) == {tmp_path / "repo", tmp_path / "empty"}
-    assert "repo/conf" in found[tmp_path / "repo"]
+    assert found[tmp_path / "repo"] == tmp_path / "repo" / "conf"
+    assert found[tmp_path / "empty"] is None
 
 
 def test_what_shadows_what(tmp_path: Path) -> None:

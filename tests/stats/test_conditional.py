@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
+from math import comb, exp, log, pi
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from gatekit.stats.conditional import conditional_tail, critical_p, widened_p
+from gatekit.stats.conditional import (
+    conditional_tail,
+    critical_p,
+    log_conditional_tail,
+    log_critical_p,
+    widened_log_p,
+    widened_p,
+)
 from gatekit.stats.overdispersion import guarded_p
 from gatekit.stats.paired import exact_conditional, mcnemar
 
@@ -88,3 +97,38 @@ def test_impossible_strata_are_refused(questions: list[int], right: list[int]) -
     """No earlier run, missing strata, or more right answers than questions."""
     with pytest.raises(ValueError, match="conditional test"):
         conditional_tail(questions, right)
+
+
+@settings(deadline=None)
+@given(world=WORLDS)
+def test_the_logarithm_is_that_of_the_p_value(world: list[tuple[int, float]]) -> None:
+    """Where a float holds the p-value, its logarithm is the same."""
+    questions, right = split(world)
+    assert exp(log_conditional_tail(questions, right)) == pytest.approx(conditional_tail(questions, right), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("questions", "right"), [((0, 0, 900), (0, 0, 3)), ((5, 40, 800), (1, 2, 6)), ((0, 2000), (0, 9))]
+)
+def test_the_logarithm_of_what_no_float_holds(questions: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """Far out it is that of the sum of fractions."""
+    runs = len(questions)
+    pmf = [Fraction(1)]
+    seen = sum(right[:-1])
+    for t in range(1, runs):
+        size, p = questions[t] - right[t] + right[t - 1], Fraction(t, runs)
+        ways = [comb(size, j) * p**j * (1 - p) ** (size - j) for j in range(min(size, seen) + 1)]
+        both = [(i + j, a * b) for i, a in enumerate(pmf) for j, b in enumerate(ways) if i + j <= seen]
+        pmf = [sum((value for place, value in both if place == at), Fraction(0)) for at in range(seen + 1)]
+    exact = sum(pmf)
+    by_hand = log(exact.numerator) - log(exact.denominator)
+    assert log_conditional_tail(questions, right) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_a_guard_brings_back_what_no_float_holds() -> None:
+    """1e-400 under few degrees of freedom is no 0: the guard's tail is heavy."""
+    far = -400 * log(10)
+    assert widened_log_p(far, 1.0, 1.0) == pytest.approx(1 / (pi * 42.66), rel=1e-2)
+    assert widened_log_p(log(0.01), 2.0, 9.0) == pytest.approx(widened_p(0.01, 2.0, 9.0), rel=1e-12)
+    assert log_critical_p(1e-3, 1.0, 1.0) < -5e4
+    assert log_critical_p(0.01, 2.0, 9.0) == pytest.approx(log(critical_p(0.01, 2.0, 9.0)), rel=1e-12)

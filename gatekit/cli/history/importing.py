@@ -10,16 +10,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gatekit.cli.history.readers import readers
 from gatekit.cli.history.wording import add_json, number
 from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import history_command
+from gatekit.report.escape import escape_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gatekit.history.importing_totals import Under
     from gatekit.history.taking_in import Imported
+
+_MOST_CHANGES = 10
+_LINE_CHARACTERS = 600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +59,12 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
         what = f"{(options.overrides or ['--config-dir'])[0]!r}: whole records bring their own spec"
         raise ConfigError.one(what, reason="bad-arguments", hint="overrides belong to --format totals")
     else:
-        imported = import_records(place, Path(options.file), now=now)
-    _say(imported, as_json=options.json)
+        imported = import_records(place, Path(options.file), now=now, readers=readers())
+    _say(place, imported, as_json=options.json)
     return ExitCode.PASS
 
 
-def _say(imported: Imported, *, as_json: bool) -> None:
+def _say(place: Place, imported: Imported, *, as_json: bool) -> None:
     for flag in imported.flags:
         warn(flag)
     if as_json:
@@ -68,6 +74,11 @@ def _say(imported: Imported, *, as_json: bool) -> None:
     acts = f"; added {number(imported.acts, 'act')}" if imported.acts else ""
     runs = f"added {number(imported.added, 'run')}, {imported.known} {were} in the history"
     put(f"{runs}{acts}{_ids(imported)}")
+    for change in imported.changes[:_MOST_CHANGES]:
+        put(escape_terminal(change, _LINE_CHARACTERS))
+    left = len(imported.changes) - _MOST_CHANGES
+    if left > 0:
+        put(f"and {number(left, 'other change')} of what counts; `{history_command(place, 'acts')}` lists every act")
 
 
 def _ids(imported: Imported) -> str:

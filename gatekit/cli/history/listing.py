@@ -11,6 +11,8 @@ from gatekit.cli.history.imported import is_imported
 from gatekit.cli.output import put
 from gatekit.errors import ExitCode
 from gatekit.history.place import Place
+from gatekit.history.rebuild_hint import resume_command
+from gatekit.history.records_folder import unfinished_runs
 from gatekit.history.run_row import RunRow
 from gatekit.report.escape import escape_terminal
 from gatekit.report.table import aligned
@@ -36,11 +38,13 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
     shown, has_older = rows[: options.limit], len(rows) > options.limit
     if options.json:
         runs = [_plain_row(row) | {"quarantined": row.run_id in set_aside} for row in shown]
-        put(json.dumps({"dir": str(place.dir), "runs": runs}, indent=2, allow_nan=False))
+        document = {"dir": str(place.dir), "runs": runs, "unfinished": list(unfinished_runs(place.dir))}
+        put(json.dumps(document, indent=2, allow_nan=False))
         return ExitCode.PASS
     lines = aligned([_HEADINGS, *(_cells(row, set_aside) for row in shown)]) if shown else [_nothing(options, place)]
     if has_older:
         lines.append(f"(older runs are not shown: --limit is {options.limit})")
+    lines += _unfinished(place)
     put("\n".join(lines))
     return ExitCode.PASS
 
@@ -56,6 +60,15 @@ def _nothing(options: argparse.Namespace, place: Place) -> str:
     named = " and ".join(f"{name} {escape_terminal(value, 60)}" for name, value in filters if value is not None)
     where = escape_terminal(place.shown)
     return f"no runs of {named} in {where}" if named else f"no runs yet in {where}"
+
+
+def _unfinished(place: Place) -> Iterator[str]:
+    """The line about runs that are going on or were cut off, which no filter knows."""
+    found = unfinished_runs(place.dir)
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        command = resume_command(place, found[-1])
+        yield f"(unfinished: {escape_terminal(found[-1])}{more}; `{escape_terminal(command)}` goes on with it)"
 
 
 def _plain_row(row: RunRow) -> dict[str, object]:

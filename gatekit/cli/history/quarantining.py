@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gatekit.cli.history.wording import add_json
 from gatekit.cli.output import put
-from gatekit.errors import ConfigError, ExitCode
+from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history.place import Place
 from gatekit.history.rebuild_hint import history_command
-from gatekit.records.act import ActKind
+from gatekit.records.act import Act, ActKind
 from gatekit.records.canonical import to_plain
 from gatekit.report.escape import escape_terminal
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gatekit.history.run_row import RunRow
 
 _LINE_CHARACTERS = 600
+_TO_THE_SECOND = 19
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +63,28 @@ def _locks(place: Place, rows: Sequence[RunRow], kind: ActKind) -> list[Resting]
     return list({one.path: one for locks in found for one in locks}.values())
 
 
+def _moment(place: Place, run_id: str) -> datetime:
+    """Now, but not in the second of the last act about the run: the second is in the name of an act, which tells it
+    from others and says their order where nothing else is left to say it."""
+    from gatekit.history import index
+
+    made = [act.made_at for act in index.acts(place) if act.target == run_id]
+    now = datetime.now(UTC)
+    while made and made[-1][:_TO_THE_SECOND] == now.isoformat()[:_TO_THE_SECOND]:
+        time.sleep(1 - now.microsecond / 1e6)
+        now = datetime.now(UTC)
+    return now
+
+
+def _refuse_known(place: Place, act: Act) -> None:
+    """Raise InfraError where an older act has the name of this one, which would pass for it."""
+    from gatekit.history import index
+
+    if act.act_id in index.act_digests(place):
+        what = f"nothing was decided: {act.act_id} is the name of an older act (the clock went back)"
+        raise InfraError(what, reason="act-id-taken", hint="try again in a second")
+
+
 def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode:
     """Record that a run does not count, or counts again. Raises ConfigError when that is so already."""
     from gatekit.history import index
@@ -68,8 +92,10 @@ def decree(options: argparse.Namespace, place: Place, kind: ActKind) -> ExitCode
 
     row = index.find(place, options.run)
     run_id = row.run_id
-    act = make_act(kind, run_id, reason=options.reason, now=datetime.now(UTC))
+    make_act(kind, run_id, reason=options.reason, now=datetime.now(UTC))  # a bad reason is told at once
     _refuse_as_it_is(place, run_id, kind)
+    act = make_act(kind, run_id, reason=options.reason, now=_moment(place, run_id))
+    _refuse_known(place, act)
     path = record_act(place, act)
     copies = index.copies(place, run_id)
     locks = _locks(place, [row, *copies], kind)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gatekit.cli.history.readers import readers
 from gatekit.cli.history.wording import add_json, number
 from gatekit.cli.output import put
 from gatekit.errors import ConfigError, ExitCode
@@ -15,7 +16,7 @@ from gatekit.history.place import Place
 from gatekit.report.escape import escape_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from gatekit.history.records_folder import StoredRecord
     from gatekit.history.rescore import Reader
@@ -106,16 +107,11 @@ def _paths(options: argparse.Namespace, place: Place) -> Iterator[str]:
 
 
 def _reader(name: str) -> Reader:
-    from gatekit.history.rescore import Reader
-    from gatekit.task.rescore import rescore
-    from gatekit.task.score import EXTRACTORS
-
-    extractor = EXTRACTORS.get(name)
-    if extractor is None:
-        shown: Sequence[str] = sorted(EXTRACTORS)
+    known = readers()
+    if name not in known:
         what = f"no extractor {name[:40]!r}"
-        raise ConfigError.one(what, reason="unknown-extractor", hint=f"use one of {', '.join(shown)}")
-    return Reader(name=name, version=extractor.version, score=lambda seen: rescore(seen, extractor))
+        raise ConfigError.one(what, reason="unknown-extractor", hint=f"use one of {', '.join(sorted(known))}")
+    return known[name]
 
 
 def _changed(old: RunRecord, new: RunRecord) -> str:

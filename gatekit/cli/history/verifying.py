@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gatekit.cli.history.readers import readers
 from gatekit.cli.history.wording import number
 from gatekit.cli.output import put
 from gatekit.errors import ExitCode
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How to say it."""
     parser.description = (
-        "Every record and act file, byte by byte; every chain of records; every row of the index against its file;\n"
+        "Every record and act file, byte by byte; the status of every answer against its text, and every outcome\n"
+        "against its counts; every chain of records; every row of the index against its file;\n"
         "and the SQLite file, byte by byte, against its seal. Journals and server logs are not kept evidence and\n"
         "are not looked at. Exit 3 when anything is not what was written."
     )
@@ -30,7 +33,7 @@ def run(options: argparse.Namespace, place: Place) -> ExitCode:
     """One line per finding and a count at the end; INFRA when there is a finding."""
     from gatekit.history.verify import verify
 
-    verified = verify(place)
+    verified = verify(place, readers=readers(), now=datetime.now(UTC))
     if options.json:
         from gatekit.records.canonical import to_plain
 

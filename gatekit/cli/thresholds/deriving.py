@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,11 +23,12 @@ from gatekit.records.past import Past
 from gatekit.records.run import Comparability
 from gatekit.records.spec import Gate
 from gatekit.report.thresholds import State, Threshold
-from gatekit.spec.locks import LockFile, look, render
+from gatekit.spec.locks import NEWER, LockFile, look, render
 from gatekit.stats.next_count import count_tail
 
 _NAMED_FIELDS = 3
 _UNWRITTEN = frozenset({State.CURRENT, State.RETIRED})
+_UNCONFIRMED = "nothing selected here gives the prior that makes it so loose; --all-series may"
 _PRIOR_ALONE = "by its pooled prior alone, for which --check lets it stand"
 
 
@@ -98,7 +100,9 @@ def derive(series: Series, pooled: Pooled, *, as_of: str | None, is_check: bool 
     if is_check and named is not None:
         found = _derived(series, there, named, as_of=as_of)
         if found.state is State.CURRENT:
-            return found
+            return _confirmed(
+                found, [_derived(series, there, one, as_of=as_of) for one in (prior, own_prior(series.gate))]
+            )
     found = _derived(series, there, prior, as_of=as_of)
     if found.state is State.STALE and named is not None and not is_check:
         is_alone = _derived(series, there, named, as_of=as_of).state is State.CURRENT
@@ -106,6 +110,16 @@ def derive(series: Series, pooled: Pooled, *, as_of: str | None, is_check: bool 
     if series.checked_in is not None and found.lock is not None and found.state not in _UNWRITTEN:
         check_records(series.checked_in, found.lock.used)
     return found
+
+
+def _confirmed(found: Threshold, others: Sequence[Threshold]) -> Threshold:
+    """A current lock; stale where it is looser by more than a standard deviation than what the series that are
+    selected now, and the gate alone, give: the prior that it names then needs its series selected too."""
+    assert found.lock is not None
+    reached = [one.lock.k_reject - one.lock.sd for one in others if one.lock is not None]
+    if not reached or found.lock.k_reject >= min(reached):
+        return found
+    return replace(found, state=State.STALE, remark=_UNCONFIRMED)
 
 
 def _named_prior(series: Series, there: LockFile, pooled: Prior) -> Prior | None:
@@ -170,6 +184,14 @@ def carried(old: Lock | None, new: Lock) -> Lock:
     return replace(new, looser_because=old.looser_because)
 
 
+def needs_reason(there: LockFile, lock: Lock) -> bool:
+    """Whether a reason must be given for `lock` in the place of what stands there: it is looser than that, or that
+    does not verify, so that nobody can say."""
+    if there.flaw is not None:
+        return there.flaw.reason != NEWER
+    return there.lock is not None and compare(there.lock, lock).needs_reason
+
+
 def is_same(old: Lock, new: Lock) -> bool:
     """Whether a lock still says what history says; that another gatekit derived it is no difference."""
     if old.gatekit_version != new.gatekit_version:
@@ -188,11 +210,11 @@ def _judged(found: Threshold, there: LockFile, key: Comparability) -> Threshold:
     found = replace(found, state=state, remark=remark, old=there.lock)
     if found.lock is None:
         return found
-    lock = carried(there.lock, found.lock)
+    lock = carried(None if there.flaw is not None else there.lock, found.lock)
     if state is State.CURRENT:
         return replace(found, lock=lock)
     old_text = "" if there.lock is None else render(there.lock)
-    if compare(there.lock, lock).needs_reason:
+    if needs_reason(there, lock):
         found = replace(found, is_loosened=True, command=f"{found.command} {WITH_REASON}")
     return replace(found, lock=lock, old_text=old_text, new_text=render(lock))
 

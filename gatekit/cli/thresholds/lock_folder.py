@@ -1,11 +1,15 @@
-"""The folder that a record names for its locks: a record may come from anyone, so it never leads out of here."""
+"""The folders that records name for their locks: a record may come from anyone, so it never leads out of here."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 
 from gatekit.errors import ConfigError
+from gatekit.history.place import Place
 from gatekit.records.spec import Gate
+from gatekit.spec.locks import DEFAULT_FOLDER
 
 
 def lock_folder(gate: Gate, spec_name: str) -> Path:
@@ -15,6 +19,18 @@ def lock_folder(gate: Gate, spec_name: str) -> Path:
         what = f"{spec_name}: its newest run keeps locks in {gate.locks}, which {why}"
         raise ConfigError.one(what, reason="locks-elsewhere", hint="recompute it by its config instead of --all-series")
     return Path(gate.locks)
+
+
+def lock_folders(places: Iterable[Place], *more: Path) -> list[Path]:
+    """The default folder, `more`, and every one that a gate of a run in these histories names and that is here.
+
+    Raises InfraError where a history cannot be read.
+    """
+    from gatekit.history.index import gate_sections
+
+    named = [json.loads(text).get("locks") for place in places for text in gate_sections(place)]
+    here = {Path(text) for text in named if isinstance(text, str) and _why_not(text) is None}
+    return sorted({DEFAULT_FOLDER, *more, *here})
 
 
 def _why_not(text: str) -> str | None:

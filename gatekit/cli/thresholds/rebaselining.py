@@ -11,13 +11,20 @@ from pathlib import Path
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put
 from gatekit.cli.thresholds.resting import locks_on
-from gatekit.cli.thresholds.selecting import add_selection, one, reason_given, refuse_missing, repeated
+from gatekit.cli.thresholds.selecting import (
+    DIR_OPTION,
+    add_selection,
+    one,
+    reason_given,
+    refuse_missing,
+    repeated,
+)
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history.place import Place
 from gatekit.records.act import ActKind
 from gatekit.records.canonical import to_plain
 from gatekit.report.escape import escape_terminal
-from gatekit.spec.locks import DEFAULT_FOLDER, lock_path
+from gatekit.spec.locks import lock_path
 
 _LINE_CHARACTERS = 600
 
@@ -85,8 +92,8 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     return options
 
 
-def _series(options: Namespace, environ: Mapping[str, str]) -> tuple[Place, str, Path]:
-    """The history, the key, and the folder of the locks."""
+def _series(options: Namespace, environ: Mapping[str, str]) -> tuple[Place, str, Path | None]:
+    """The history, the key, and the folder of the spec's lock, None where only the key is known."""
     if options.key is None:
         wanted = one(options, environ)
         return wanted.place, wanted.key.key, lock_path(wanted.spec).parent
@@ -96,5 +103,5 @@ def _series(options: Namespace, environ: Mapping[str, str]) -> tuple[Place, str,
     options.dir = Path(options.dir or DEFAULT_DIR)
     place = chosen_place(options, environ)
     if is_named:
-        refuse_missing(place)
-    return place, options.key, DEFAULT_FOLDER
+        refuse_missing(place, named=DIR_OPTION)
+    return place, options.key, None

@@ -12,6 +12,7 @@ from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put, warn
 from gatekit.cli.thresholds.deriving import Series, derive, series_of, spread
 from gatekit.cli.thresholds.selecting import (
+    DIR_OPTION,
     Failure,
     Wanted,
     add_selection,
@@ -27,6 +28,7 @@ from gatekit.gate.matrix_prior import Pooled, pool
 from gatekit.history.as_of import as_of_moment
 from gatekit.history.intact import Indexed
 from gatekit.history.past import past_runs
+from gatekit.history.place import DEFAULT_DIR, URL_VARIABLE, Place
 from gatekit.report.thresholds import (
     State,
     Threshold,
@@ -54,8 +56,11 @@ Series that are selected together pool what they know of the spread. --check jud
 names itself, so that it stands however it is selected. A lock is never replaced by a looser one, nor by one of another
 series that is looser or rests on fewer builds, without --allow-looser --reason TEXT.
 
+Without a selection --check holds every lock file against the history: one that no selected spec names against the
+series of its own key, with the gate of the newest run there.
+
 exit codes: 0 all well, 2 wrong input, a looser lock without a reason, or (--check) a lock that is stale, missing or
-that of another series, 3 the history cannot be read, 4 too little history
+that of another series, 3 the history cannot be read, 4 too little history, or (--check) none of a lock's series
 """
 _CHECKED = {
     State.STALE: ExitCode.CONFIG,
@@ -63,17 +68,24 @@ _CHECKED = {
     State.OTHER_KEY: ExitCode.CONFIG,
     State.BROKEN: ExitCode.CONFIG,
     State.SHORT_WITH_LOCK: ExitCode.INCONCLUSIVE,
+    State.UNCHECKED: ExitCode.INCONCLUSIVE,
 }
 
 
 def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     """Print what history says, and write or check the locks. Raises ConfigError, InfraError."""
     options = _parse(arguments)
-    found = _all_stored(options, environ) if options.all_series else _selected(options, environ)
+    if options.all_series:
+        places = [_stored_place(options, environ)]
+        found = _all_stored(places[0], options)
+    else:
+        wanted, failures = every(options, environ)
+        places = [one.place for one in wanted] + ([] if options.overrides else [_default_place(options, environ)])
+        found = _selected(wanted, failures, options)
     if options.write:
         found = _all_written(found, options)
     if options.check and not options.overrides:
-        found = and_unselected(found, options)
+        found = and_unselected(found, options, environ, list(dict.fromkeys(places)))
     return _told(found, options)
 
 
@@ -117,14 +129,22 @@ def _command(options: Namespace) -> str:
     return repeated(options, *more, "--write")
 
 
-def _all_stored(options: Namespace, environ: Mapping[str, str]) -> Iterator[Threshold | Failure]:
-    from gatekit.cli.history.command import DEFAULT_DIR, URL_VARIABLE
-    from gatekit.cli.thresholds.stored import Request, stored_thresholds
-    from gatekit.history.place import Place
-
-    place = Place(dir=Path(options.dir or DEFAULT_DIR), url=options.url or environ.get(URL_VARIABLE) or None)
+def _stored_place(options: Namespace, environ: Mapping[str, str]) -> Place:
+    """The history of `--all-series`. Raises ConfigError where the folder that was named is none."""
+    place = _default_place(options, environ)
     if options.dir is not None:
-        refuse_missing(place)
+        refuse_missing(place, named=DIR_OPTION)
+    return place
+
+
+def _default_place(options: Namespace, environ: Mapping[str, str]) -> Place:
+    """The history that no config names: that of the options, else the default one."""
+    return Place(dir=Path(options.dir or DEFAULT_DIR), url=options.url or environ.get(URL_VARIABLE) or None)
+
+
+def _all_stored(place: Place, options: Namespace) -> Iterator[Threshold | Failure]:
+    from gatekit.cli.thresholds.stored import Request, stored_thresholds
+
     request = Request(
         place=place,
         as_of=options.as_of,
@@ -135,8 +155,9 @@ def _all_stored(options: Namespace, environ: Mapping[str, str]) -> Iterator[Thre
     return stored_thresholds(request, is_pooled=not options.no_pool)
 
 
-def _selected(options: Namespace, environ: Mapping[str, str]) -> Iterator[Threshold | Failure]:
-    wanted, failures = every(options, environ)
+def _selected(
+    wanted: Sequence[Wanted], failures: Sequence[Failure], options: Namespace
+) -> Iterator[Threshold | Failure]:
     yield from failures
     many: list[tuple[Wanted, Series]] = []
     for one in wanted:

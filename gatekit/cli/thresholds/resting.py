@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from gatekit.cli.output import warn
+from gatekit.cli.thresholds.lock_folder import lock_folders
 from gatekit.errors import InfraError
 from gatekit.gate.lock_change import IF_LOOSER
 from gatekit.history.place import Place
 from gatekit.records.lock import Lock
 from gatekit.records.secrets import masked_url
-from gatekit.spec.locks import DEFAULT_FOLDER, DEFAULT_HISTORY, command_of, locks_in
+from gatekit.spec.locks import DEFAULT_FOLDER, DEFAULT_HISTORY, LockFile, command_of, locks_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,27 +36,25 @@ class Resting:
 def locks_on(
     key: str,
     *,
+    place: Place,
     run_id: str | None = None,
     is_back: bool = False,
-    folder: Path = DEFAULT_FOLDER,
+    folder: Path | None = None,
     command: str = "",
-    place: Place | None = None,
 ) -> list[Resting]:
-    """The locks of `folder` that hold for this key, or with `run_id` only those that were derived from that run.
+    """The locks that hold for this key, or with `run_id` only those that were derived from that run: in the default
+    folder, in every one that a gate of a run in this history names, and in `folder`.
 
-    A run that `is_back` may come into any lock of its series. `command` is that of the series where it is known, else
-    it names the `place` of the history. A folder that cannot be read is a warning: the act is made.
+    A run that `is_back` may come into any lock of its series. `command` is that of the series where it is known, for
+    the lock in `folder`; any other names the history and, where it is not the default one, the folder. A folder that
+    cannot be read is a warning: the act is made.
     """
-    try:
-        found = [(there.path, there.lock) for there in locks_in(folder) if there.lock is not None]
-    except InfraError as error:
-        warn(error.message)
-        return []
+    found = [(there.path, there.lock) for there in _locks(place, folder) if there.lock is not None]
     return [
         Resting(
             path=str(path),
-            command=command or command_of(lock, [*_words(place), "--write"]),
-            is_whole=bool(command),
+            command=command if _is_known(path, folder, command) else command_of(lock, _words(path, place)),
+            is_whole=_is_known(path, folder, command),
             contains=_rests(lock, key, run_id),
         )
         for path, lock in found
@@ -62,13 +62,31 @@ def locks_on(
     ]
 
 
+def _locks(place: Place, folder: Path | None) -> Iterator[LockFile]:
+    more = [] if folder is None else [folder]
+    try:
+        folders = lock_folders([place], *more)
+    except InfraError as error:
+        warn(error.message)
+        folders = [DEFAULT_FOLDER, *more]
+    for one in folders:
+        try:
+            yield from locks_in(one)
+        except InfraError as error:
+            warn(error.message)
+
+
+def _is_known(path: Path, folder: Path | None, command: str) -> bool:
+    return bool(command) and path.parent == folder
+
+
 def _rests(lock: Lock, key: str, run_id: str | None) -> bool:
     return lock.key == key if run_id is None else run_id in lock.used
 
 
-def _words(place: Place | None) -> list[str]:
-    """The history where it is not the default one, which the model's config may name itself."""
-    if place is None:
-        return []
-    words = ["--dir", str(place.dir)] if str(place.dir) != DEFAULT_HISTORY else []
-    return words + (["--url", masked_url(place.url)] if place.url is not None else [])
+def _words(path: Path, place: Place) -> list[str]:
+    """The folder, and the history where it is not the default one, which the model's config may name itself."""
+    words = [] if path.parent == DEFAULT_FOLDER else [f"gate.locks={path.parent}"]
+    words += ["--dir", str(place.dir)] if str(place.dir) != DEFAULT_HISTORY else []
+    words += ["--url", masked_url(place.url)] if place.url is not None else []
+    return [*words, "--write"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from gatekit.cli.shadowed import announce
 from gatekit.errors import ConfigError, ExitCode, GatekitError
 from gatekit.history.acts import refuse_password
 from gatekit.history.durable_files import is_folder
-from gatekit.history.place import Place, place_of
+from gatekit.history.place import DEFAULT_DIR, Place, place_of
 from gatekit.records.run import Comparability
 from gatekit.records.secrets import masked_url
 from gatekit.records.spec import Spec
@@ -23,6 +24,8 @@ from gatekit.spec.library import Library
 from gatekit.spec.locks import command_typed
 from gatekit.spec.resolve import config_dirs
 from gatekit.spec.selection import Selected, every_model, on_some_machine
+
+DIR_OPTION = "--dir"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,17 +119,21 @@ def _wanted(selected: Selected, options: Namespace, environ: Mapping[str, str]) 
     if options.url is not None:
         history = replace(history, url=options.url)
     place = place_of(history, environ)
-    is_named = options.dir is not None or any(word.startswith("history.dir=") for word in options.overrides)
-    if is_named:
-        refuse_missing(place)
+    typed = next((word for word in options.overrides if word.startswith("history.dir=")), None)
+    named = typed if options.dir is None else DIR_OPTION
+    if named is not None:
+        refuse_missing(place, named=named)
     return Wanted(spec=spec, place=place, key=comparability_of(spec, cache_dir=cache_dir(environ)))
 
 
-def refuse_missing(place: Place) -> None:
-    """Raise ConfigError where a history that was named has no folder: a typing error must not pass for no runs."""
-    if place.url is None and not is_folder(place.dir):
-        hint = "name the folder with --dir"
-        raise ConfigError.one(f"no history in {place.dir}", reason="no-history", hint=hint)
+def refuse_missing(place: Place, *, named: str) -> None:
+    """Raise ConfigError where a history that was `named` has no folder: a typing error must not pass for no runs."""
+    if place.url is not None or is_folder(place.dir):
+        return
+    is_there = os.path.lexists(place.dir)
+    why = "it is no folder" if is_there else f"there is no such folder in {place.dir.absolute().parent}"
+    hint = f"`gatekit history list --dir DIR` shows what a folder holds; the default one is {DEFAULT_DIR}"
+    raise ConfigError.one(f"no history in {place.dir}: {why}", where=named, reason="no-history", hint=hint)
 
 
 def reason_given(options: Namespace) -> str | None:

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TypeVar
 
 from gatekit.cli.thresholds.deriving import Series, derive, series_of, spread
@@ -174,7 +175,7 @@ def _read(request: Request, shard: Shard) -> Read | End:
     try:
         for stored in all_series(request.place, as_of=request.as_of, after=shard.after, until=shard.until):
             try:
-                series = _series(stored, request)
+                series = stored_series(stored, request)
             except GatekitError as error:
                 kept.append(Failure.of(error))
                 continue
@@ -221,7 +222,9 @@ def _threshold(
         return Failure.of(error)
 
 
-def _series(stored: StoredSeries, request: Request) -> Series:
+def stored_series(stored: StoredSeries, request: Request, *, path: Path | None = None) -> Series:
+    """What the lock of a stored series follows from, by the gate of its newest run; at `path`, else where that gate
+    keeps it. Raises ConfigError and InfraError for a gate or a key that no lock can be derived by."""
     if stored.gate is None:
         raise InfraError(
             f"{stored.spec_name}: the index does not know the gate of its newest run",
@@ -242,7 +245,7 @@ def _series(stored: StoredSeries, request: Request) -> Series:
         stored.hardware,
         stored.key,
         stored.past,
-        path=lock_folder(gate, stored.spec_name) / file_name(stored.spec_name),
+        path=lock_folder(gate, stored.spec_name) / file_name(stored.spec_name) if path is None else path,
         command=request.command,
         checked_in=Indexed(request.place) if request.is_writing else None,
     )

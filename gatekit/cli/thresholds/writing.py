@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gatekit.cli.thresholds.deriving import carried, difference, is_same
-from gatekit.gate.lock_change import WITH_REASON, compare, loosened
+from gatekit.cli.thresholds.deriving import carried, difference, is_same, needs_reason
+from gatekit.gate.lock_change import WITH_REASON, loosened
 from gatekit.records.lock import Lock
 from gatekit.records.run import Comparability
 from gatekit.report.thresholds import State, Threshold
-from gatekit.spec.locks import NEWER, look, one_writer, render, write_lock
+from gatekit.spec.locks import NEWER, LockFile, look, one_writer, render, write_lock
 
 _WRITABLE = frozenset({State.STALE, State.MISSING, State.OTHER_KEY, State.BROKEN})
 
@@ -28,11 +28,11 @@ def written(found: Threshold, *, looser_because: str | None) -> Threshold:
         there = look(path, found.spec, found.command)
         if there.flaw is not None and there.flaw.reason == NEWER:
             return replace(found, refusal="a newer gatekit made the lock, which stays as it is")
-        lock = carried(there.lock, found.lock)
-        if there.lock is not None and compare(there.lock, lock).needs_reason:
+        lock = carried(None if there.flaw is not None else there.lock, found.lock)
+        if needs_reason(there, lock):
             if looser_because is None:
                 command = found.command if found.is_loosened else f"{found.command} {WITH_REASON}"
-                return replace(found, refusal=_refusal(there.lock, lock), command=command, is_loosened=True)
+                return replace(found, refusal=_refusal(there, lock), command=command, is_loosened=True)
             lock = replace(lock, looser_because=looser_because)
         if there.flaw is None and there.lock is not None and is_same(there.lock, lock):
             return replace(found, state=State.CURRENT)  # another process wrote it meanwhile
@@ -41,7 +41,10 @@ def written(found: Threshold, *, looser_because: str | None) -> Threshold:
     return replace(found, lock=lock, new_text=text, is_written=True)
 
 
-def _refusal(old: Lock, new: Lock) -> str:
+def _refusal(there: LockFile, new: Lock) -> str:
+    old = there.lock
+    if there.flaw is not None or old is None:
+        return "not written: what stands there is no whole lock, and may have been tighter (`git checkout` restores it)"
     what = loosened(old, new)
     if (old.key, old.n) == (new.key, new.n):
         return f"not written: it would be looser, {what} (--allow-looser --reason TEXT allows it)"

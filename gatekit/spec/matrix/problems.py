@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gatekit.errors import ConfigError, Problem
+from gatekit.spec.empty_folders import REASON as EMPTY_FOLDER
 from gatekit.spec.matrix.combinations import Combination
 from gatekit.spec.selection import OF_THE_MACHINE
 
@@ -22,8 +23,10 @@ class Complaints:
     _rows: dict[Problem, list[str]] = field(default_factory=dict)
 
     def add(self, combination: Combination, problems: Iterable[Problem]) -> None:
-        """Keep the problems of one combination."""
+        """Keep the problems of one combination; what is wrong with a folder is no row's."""
         for problem in problems:
+            if problem.reason == EMPTY_FOLDER:
+                continue
             found = _placed(problem, combination)
             rows = self._rows.setdefault(found, [])
             if combination.entry.where not in rows:

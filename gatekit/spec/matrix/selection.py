@@ -41,7 +41,9 @@ class Facts:
                 try:
                     composition = self.library.compose([f"{group}={name}"])
                     problems += schema.problems(composition)
-                    facts[name] = composition.data[group]
+                    said = composition.data.get(group)
+                    # An empty model file says nothing that a selector could look at: what is missing is told.
+                    facts[name] = said if isinstance(said, dict) else {}
                 except ConfigError as error:
                     problems += error.problems
             self._known[group] = facts, tuple(problems)

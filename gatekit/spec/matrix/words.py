@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from gatekit.spec.folders import naming
 
 
 def is_word(text: str) -> bool:
@@ -16,10 +19,14 @@ def is_word(text: str) -> bool:
     return "=" not in text and not text.startswith(("-", "+", "~"))
 
 
-def meant_by(word: str, folders: Sequence[Path]) -> str:
-    """How the matrix that the word is, or nearly is, is run, as a hint; nothing where it is near none."""
+def meant_by(word: str, folders: Sequence[Path], typed: Sequence[str] = ()) -> str:
+    """How the matrix that the word is, or nearly is, is run, as a hint; nothing where it is near none.
+
+    `typed` are the folders that the command line named: the command finds the matrix in them.
+    """
     near = nearest(word, sorted({path.stem for folder in folders for path in (folder / "matrix").glob("*.yaml")}))
-    return f"to run matrix {near}: `gatekit run --matrix {near}`" if near else ""
+    command = shlex.join(["gatekit", "run", "--matrix", near, *naming(typed)])
+    return f"to run matrix {near}: `{command}`" if near else ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
