@@ -43,4 +43,4 @@ def _lost(observations: tuple[Observation, ...]) -> Iterator[tuple[str, str]]:
             kinds.setdefault(observation.failure.kind.value, []).append(observation.question_id)
     for kind, ids in sorted(kinds.items()):
         some = ", ".join(map(str, ids[:_EXAMPLES])) + (", ..." if len(ids) > _EXAMPLES else "")
-        yield "lost", f"{len(ids)} by {kind} (questions {some})"
+        yield "failures", f"{len(ids)} lost by {kind} (questions {some})"

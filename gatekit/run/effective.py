@@ -12,7 +12,7 @@ from gatekit.report.escape import escape_terminal
 
 PREFIX = "effective."
 _VALUE = "{value}"
-_ENDS = frozenset(",;)]} \t\r\n")
+_ENDS = frozenset(",;()]} \t\r\n")
 _QUOTES = "'\""
 _LONGEST = 120
 _MOST_LOG_BYTES = 2**20
@@ -41,14 +41,19 @@ def log_values(path: Path, markers: Mapping[str, str]) -> dict[str, str]:
 def value_in(text: str, marker: str) -> str | None:
     """The word after the first `marker` in the text; with `{value}` in the marker, between its two parts.
 
-    A word ends at white space and at any of `,;)]}`, is at most 120 characters long, and loses its quotes. Markers are
-    plain texts: nothing in them is a pattern.
+    A word ends at white space and at any of `,;()]}`, is at most 120 characters long, and loses its quotes. Markers are
+    plain texts: nothing in them is a pattern. The lines of one are alternatives, of which the first that finds counts.
 
     >>> value_in("config: seed=0, dtype=torch.bfloat16, max_seq_len=512", ", dtype=")
     'torch.bfloat16'
     >>> value_in("Using FLASH_ATTN attention backend.", "Using {value} attention backend")
     'FLASH_ATTN'
     """
+    found = (_word_at(text, line) for line in marker.split("\n") if line)
+    return next((word for word in found if word is not None), None)
+
+
+def _word_at(text: str, marker: str) -> str | None:
     before, _, after = marker.partition(_VALUE)
     start = 0
     for _ in range(_MOST_TRIES):

@@ -10,7 +10,11 @@ from hydra.core.override_parser.overrides_parser import create_functions
 from hydra.core.override_parser.overrides_visitor import HydraErrorListener, HydraOverrideVisitor
 from hydra.core.override_parser.types import Glob, Key, Override, QuotedString, Sweep
 from hydra.errors import HydraException
-from hydra.grammar.gen.OverrideLexer import CommonTokenStream, InputStream, OverrideLexer
+from hydra.grammar.gen.OverrideLexer import (  # type: ignore[attr-defined]  # it passes ANTLR's names on
+    CommonTokenStream,
+    InputStream,
+    OverrideLexer,
+)
 from hydra.grammar.gen.OverrideParser import OverrideParser
 
 from gatekit.errors import ConfigError
@@ -118,8 +122,9 @@ class _Alike(HydraOverrideVisitor):
             what = f"{self._shown(text, bare=True)} is not a finite number"
             raise self._refusal(what, "not-finite")
         value = super()._createPrimitive(ctx) if len(text) <= MOST_KEY_CHARACTERS or kind == "str" else None
-        is_text = isinstance(value, QuotedString) or is_choice or (isinstance(value, str) and kind == "str")
-        if not is_text and not _is_same(value, meant):
+        # What stays a text is as it was typed: a revision of digits alone needs no quotes here.
+        is_text = isinstance(value, (str, QuotedString))
+        if not is_text and not is_choice and not _is_same(value, meant):
             others = "YAML 1.1 and 1.2" if is_ambiguous(text) else "files and overrides"
             hint = hint_for(text, wanted_at("", tuple(self.path)))
             what = f"{self._shown(text, bare=True)} is read differently by {others}"

@@ -53,8 +53,8 @@ _READING = {
     ),
     "bad-key": _rule("A key is not a plain word.", "1: a", "Quote it, or use a known key."),
     "ambiguous-value": _rule(
-        "YAML 1.1 and 1.2 read this scalar differently: as a word, a number, a truth value or a date.",
-        "revision: 0123, name: on, window: 12:30:45, alpha: 1e-3",
+        "YAML 1.1 and 1.2, or files and overrides, read this scalar differently: a word, a number, true, a date.",
+        "revision: 0123, name: on, window: 12:30:45, alpha: 1e-3; task.n=1_0, gate.floor=int(0.5)",
         "Quote it if it is a text; write a number plainly (0.001), a truth value as true or false.",
     ),
     "not-finite": _rule("NaN and infinity are no numbers to count with.", "floor: .nan", "Write a number, or null."),
@@ -208,7 +208,7 @@ _RULES = {
         "Use engine=external, or drop base_url.",
     ),
     "base-url": _rule(
-        "The address is not a plain http(s) one: another scheme, credentials, a route, or a link-local host.",
+        "The address is not a plain http(s) one: another scheme, credentials, a route, a link-local or metadata host.",
         "base_url: http://user:password@host",
         "Write http://HOST:PORT, and name the key's variable in engine.api_key_env.",
     ),

@@ -430,4 +430,4 @@ def test_faults_are_counted_by_kind(raw_server: Start, tmp_path: Path) -> None:
     assert "2 lost by not_json: " in told
     text = here(tmp_path, "explain", lost.data["run_id"]).out
     assert re.search(r"lost +2 by not_json \(questions 15, 35\)\n", text)
-    assert re.search(r"lost +6 by server_error", text)
+    assert re.search(r"failures +6 lost by server_error", text)

@@ -36,6 +36,7 @@ def test_json(tmp_path: Path) -> None:
         "reason_code": "bad-form",
         "checked": {"files": 1, "specs": 1, "matrices": 0, "locks": 0},
         "problems": document["problems"],
+        "left_out": 0,
     }
     assert document["problems"][1] == {
         "file": FILE,

@@ -155,7 +155,7 @@ def test_the_key(serve_answers: StartServer, http: Any) -> None:
         ("completions", {"prompt": "x", "max_tokens": 0}, 400, "max_tokens"),
         ("completions", {"prompt": "x", "max_tokens": "lots"}, 400, "body.max_tokens"),
         ("completions", {"prompt": "x", "stop": [1]}, 400, "body.stop"),
-        ("completions", {"prompt": "x", "stream": True}, 400, "stream"),
+        ("completions", {"prompt": "x", "stream": "yes"}, 400, "body.stream"),
         ("chat/completions", {}, 400, "body.messages"),
         ("chat/completions", {"messages": "x"}, 400, "body.messages"),
         ("chat/completions", {"messages": [{"role": "user", "content": [1]}]}, 400, "body.messages"),
@@ -280,3 +280,19 @@ def test_a_config_it_cannot_use(serve_answers: StartServer, tmp_path: Path) -> N
     """A recording that is missing ends the server with one line."""
     with pytest.raises(AssertionError, match=r"^gatekit: engine\.answers: .*\[answers-file\]\n"):
         serve_answers(kind="replay", answers=str(tmp_path / "none.json"))
+
+
+@pytest.mark.parametrize("route", ["completions", "chat/completions"])
+def test_a_stream_is_the_answer_in_pieces(shared_server: Running, http: Any, route: str) -> None:
+    """With `stream` the same text comes as events, its end and its counts behind it, and [DONE] last."""
+    asked = {"prompt": "x"} if route == "completions" else {"messages": [{"role": "user", "content": "x"}]}
+    whole = json.loads(http(f"{shared_server.url}/v1/{route}", asked).content)
+    streamed = http(f"{shared_server.url}/v1/{route}", {**asked, "stream": True}).content.decode()
+    *lines, done, _ = streamed.split("\n\n")
+    choices = [choice for line in lines for choice in json.loads(line.removeprefix("data: "))["choices"]]
+    text = "".join(choice.get("text", choice.get("delta", {}).get("content")) or "" for choice in choices)
+    (said,) = whole["choices"]
+    assert text == (said["text"] if route == "completions" else said["message"]["content"])
+    assert [choice["finish_reason"] for choice in choices][-2:] == [None, said["finish_reason"]]
+    assert json.loads(lines[-1].removeprefix("data: "))["usage"] == whole["usage"]
+    assert done == "data: [DONE]"

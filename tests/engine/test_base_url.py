@@ -19,6 +19,8 @@ from gatekit.errors import ConfigError
         ("http://[::1]:8000", "http://[::1]:8000"),
         ("http://localhost", "http://localhost"),
         ("http://10.1.2.3:80/models/v10", "http://10.1.2.3:80/models/v10"),
+        ("http://[fd00:1::1]:80", "http://[fd00:1::1]:80"),
+        ("http://metadata.example/a%20b", "http://metadata.example/a%20b"),
     ],
 )
 def test_accepted(url: str, normal: str) -> None:
@@ -63,10 +65,28 @@ def test_accepted(url: str, normal: str) -> None:
         "http://[fe80::1]:80",
         "http://[fe80::1%25eth0]/",
         "http://[::ffff:169.254.169.254]/",
+        "http://[::169.254.169.254]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
+        "http://[2002:a9fe:a9fe::1]/",
+        "http://[fd00:ec2::254]/",
+        "http://[FD00:0EC2:0::254]:80/",
+        "http://[fd00:ec2::23%25eth0]/",
+        "http://[fd20:ce::254]/",
+        "http://100.100.100.200/",
+        "http://metadata/",
+        "http://metadata.google.internal/",
+        "http://Metadata.Google.Internal.:80/v1",
+        "http://metadata%2egoogle.internal/",
+        "http://instance-data/",
+        "http://h/%0d%0a",
+        "http://h/a%00",
+        "http://h/%7F",
+        "http://h/%",
+        "http://h/%zz",
     ],
 )
 def test_refused(url: str) -> None:
-    """Another scheme, credentials, query, fragment, no host and link-local in any spelling are CONFIG."""
+    """Another scheme, credentials, query, fragment, no host, bad escapes and servers of credentials are CONFIG."""
     with pytest.raises(ConfigError) as caught:
         check_base_url(url)
     assert caught.value.reason == "base-url"

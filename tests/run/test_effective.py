@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from gatekit.errors import InfraError
 from gatekit.records.spec import Engine, EngineKind, Model, Spec
+from gatekit.resources import conf_dir
 from gatekit.run.effective import log_values, metric_values, not_effective, value_in
 from gatekit.run.server_info import settings
+from gatekit.spec.resolve import resolve
 from spec_builders import spec_of
 
 
@@ -32,11 +35,51 @@ from spec_builders import spec_of
         ("dtype=\x1b[31m, b", "dtype=", "\\x1b[31m"),
         ("", "{value}", None),
         ("a.b", ".*{value}", None),
+        ("config=Some(method='x', n=1)", "config=", "Some"),
+        ("b=2, c=3", "a=\nb=\nc=", "2"),
+        ("b=2", "\n\nb=\n", "2"),
+        ("b=2", "\n", None),
     ],
 )
 def test_a_value_in_a_log(text: str, marker: str, value: str | None) -> None:
-    """A marker is a plain text: the first word behind it, or between its parts, without quotes and harmless."""
+    """A marker is a plain text: the first word behind it, or between its parts, without quotes and harmless; of several
+    lines the first that finds one counts.
+    """
     assert value_in(text, marker) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'X'].", "FLASH_ATTN"),
+        ("Using AttentionBackendEnum.FLASHINFER backend.", "FLASHINFER"),
+        ("Using ROCM_ATTN backend (selected via --attention-backend).", "ROCM_ATTN"),
+        ("Using TRITON_ATTN backend out of potential backends: ['TRITON_ATTN'].", "TRITON_ATTN"),
+        (
+            "Found incompatible backend(s) [A] with decoder. Overriding with B out of potential backends: ['B'].",
+            "B",
+        ),
+        ("Using Flash Attention backend for ViT model.", None),
+        ("Using FlashInfer for top-p & top-k sampling.", None),
+    ],
+)
+def test_the_attention_backend_of_vllm(tmp_path: Path, line: str, told: str | None) -> None:
+    """Each of vLLM's sentences on the attention backend is read, of CUDA and ROCm, chosen or asked for; no other is."""
+    log = tmp_path / "server.log"
+    log.write_text(f"(EngineCore pid=9) INFO 11-30 14:29:56 [cuda.py:446] {line}\n", encoding="utf-8")
+    assert log_values(log, _vllm_markers()).get("attention_backend") == told
+
+
+def test_the_speculation_of_vllm(tmp_path: Path) -> None:
+    """Which method drafts, and how many tokens, is read from the line in which vLLM describes itself."""
+    log = tmp_path / "server.log"
+    told = "SpeculativeConfig(method='ngram', model=None, num_spec_tokens=3)"
+    log.write_text(f"with config: model='m', speculative_config={told}, tokenizer='m'\n", encoding="utf-8")
+    assert log_values(log, _vllm_markers()) == {
+        "speculative": "SpeculativeConfig",
+        "speculative_method": "ngram",
+        "speculative_tokens": "3",
+    }
 
 
 @pytest.mark.parametrize("marker", ["aa", "a{value}b", "a{value}", "{value}a", "a" * 100 + "{value}b"])
@@ -48,6 +91,11 @@ def test_no_marker_costs_much(marker: str, tmp_path: Path) -> None:
     log_values(log, {f"n{number}": marker for number in range(32)})
     assert time.monotonic() - began_s < 5
     assert log_values(tmp_path / "gone", {"n": marker}) == {}
+
+
+def _vllm_markers() -> Mapping[str, str]:
+    overrides = ("model=tiny_gsm", "engine=vllm", "hw=cpu")
+    return resolve(overrides, dirs=(conf_dir(),)).engine.log_values or {}
 
 
 def test_paths_of_a_description() -> None:

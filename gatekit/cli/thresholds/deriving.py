@@ -28,7 +28,7 @@ from gatekit.stats.next_count import count_tail
 
 _NAMED_FIELDS = 3
 _UNWRITTEN = frozenset({State.CURRENT, State.RETIRED})
-_UNCONFIRMED = "nothing selected here gives the prior that makes it so loose; --all-series may"
+UNCONFIRMED = "no series of the history give the prior that makes it so loose"
 _PRIOR_ALONE = "by its pooled prior alone, for which --check lets it stand"
 
 
@@ -113,13 +113,13 @@ def derive(series: Series, pooled: Pooled, *, as_of: str | None, is_check: bool 
 
 
 def _confirmed(found: Threshold, others: Sequence[Threshold]) -> Threshold:
-    """A current lock; stale where it is looser by more than a standard deviation than what the series that are
-    selected now, and the gate alone, give: the prior that it names then needs its series selected too."""
+    """A current lock; stale where it is looser by more than a standard deviation than what the pooled series and the
+    gate alone give: a prior may name any numbers, and these nothing confirms."""
     assert found.lock is not None
     reached = [one.lock.k_reject - one.lock.sd for one in others if one.lock is not None]
     if not reached or found.lock.k_reject >= min(reached):
         return found
-    return replace(found, state=State.STALE, remark=_UNCONFIRMED)
+    return replace(found, state=State.STALE, remark=UNCONFIRMED)
 
 
 def _named_prior(series: Series, there: LockFile, pooled: Prior) -> Prior | None:

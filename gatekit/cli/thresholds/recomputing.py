@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gatekit.cli.arguments import Parser, parse
 from gatekit.cli.output import put, warn
-from gatekit.cli.thresholds.deriving import Series, derive, series_of, spread
+from gatekit.cli.thresholds.deriving import UNCONFIRMED, Series, derive, series_of, spread
 from gatekit.cli.thresholds.selecting import (
     DIR_OPTION,
     Failure,
@@ -170,6 +170,10 @@ def _selected(
     for one, series in many:
         try:
             found = derive(series, pooled, as_of=options.as_of, is_check=options.check)
+            if found.remark == UNCONFIRMED:
+                from gatekit.cli.thresholds.stored import confirmed
+
+                found = confirmed(found, series, one.place, as_of=options.as_of, is_pooled=not options.no_pool)
         except GatekitError as error:
             yield Failure.of(error)
             continue

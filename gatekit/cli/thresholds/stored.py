@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
-from gatekit.cli.thresholds.deriving import Series, derive, series_of, spread
+from gatekit.cli.thresholds.deriving import UNCONFIRMED, Series, derive, series_of, spread
 from gatekit.cli.thresholds.lock_folder import lock_folder
 from gatekit.cli.thresholds.selecting import Failure
 from gatekit.errors import ConfigError, GatekitError, InfraError
@@ -103,6 +103,25 @@ def stored_thresholds(request: Request, *, is_pooled: bool) -> Iterator[Threshol
         asked = [(shard.kept, _among(shard.glances, retired)) for shard in shards]
         for some in processes.map(partial(_derived, request, pooled), asked):
             yield from some
+
+
+@cache
+def pool_of_all(place: Place, as_of: str | None) -> Pooled:
+    """What all series of a history say together, which may be more than those that somebody selected."""
+    request = Request(place=place, as_of=as_of, command="", is_writing=False)
+    with _Processes() as processes:
+        glances = [seen for shard in _read_all(request, processes) for seen in shard.glances]
+    return pool([seen.spread for seen in glances if seen.spread is not None])
+
+
+def confirmed(found: Threshold, series: Series, place: Place, *, as_of: str | None, is_pooled: bool) -> Threshold:
+    """The threshold again, with the prior of all series, where its lock names one that the selected ones do not give.
+
+    Raises as `derive`, and InfraError where the history cannot be read.
+    """
+    if found.remark != UNCONFIRMED or not is_pooled:
+        return found
+    return derive(series, pool_of_all(place, as_of), as_of=as_of, is_check=True)
 
 
 def _among(glances: Sequence[Glance], retired: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gatekit.cli.thresholds.deriving import Series, derive, spread
 from gatekit.cli.thresholds.lock_folder import lock_folders
 from gatekit.cli.thresholds.selecting import Failure, folders_of
-from gatekit.cli.thresholds.stored import Request, stored_series
+from gatekit.cli.thresholds.stored import Request, confirmed, stored_series
 from gatekit.errors import ConfigError, GatekitError
 from gatekit.gate.matrix_prior import Pooled, pool
 from gatekit.history.past import StoredSeries, series_under
@@ -28,13 +28,14 @@ _BY_ITSELF = "no selected spec names it: its command may lack overrides"
 class _Held:
     """A lock, the command that derives it anew as far as that can be told, and the series that it is held against.
 
-    `series` is None where no history holds one.
+    `series` and its history `place` are None where no history holds one.
     """
 
     path: Path
     lock: Lock
     command: str
     series: Series | None = None
+    place: Place | None = None
 
 
 def and_unselected(
@@ -96,7 +97,7 @@ def _held(there: LockFile, places: Sequence[Place], options: Namespace, *, gates
         command = command_of(lock, [*words, *folders_of(options), "--write"])
         request = Request(place=place, as_of=options.as_of, command=command, is_writing=False, is_check=True)
         series = replace(stored_series(stored, request, path=there.path), spec=lock.spec)
-        return _Held(path=there.path, lock=lock, command=command, series=series)
+        return _Held(path=there.path, lock=lock, command=command, series=series, place=place)
     command = command_of(lock, [*words, *folders_of(options), "--write"])
     return _Held(path=there.path, lock=lock, command=command)
 
@@ -130,6 +131,9 @@ def _judged(held: Sequence[_Held], options: Namespace) -> Iterator[Threshold | F
             continue
         try:
             found = derive(one.series, pooled, as_of=options.as_of, is_check=True)
+            if one.place is not None:
+                is_pooled = not options.no_pool
+                found = confirmed(found, one.series, one.place, as_of=options.as_of, is_pooled=is_pooled)
         except GatekitError as error:
             yield Failure.of(error)
             continue
