@@ -23,14 +23,14 @@ def gone(endpoint: Endpoint) -> str | None:
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """What a log says last, for a message: its end, or its last error where that stands before the end.
+    """What a log says last, for a message: its end, from an error in it on, or its last error where that stands before.
 
     Servers go on after the error that ends them: others fail after it, libraries complain while they are unloaded. The
     indented lines behind an error belong to it.
     """
     at = next((at for at in range(len(lines) - 1, -1, -1) if _is_error(lines[at])), None)
     if at is None or at >= len(lines) - _LINES_IN_MESSAGE:
-        end = lines[-_LINES_IN_MESSAGE:]
+        end = lines[-_LINES_IN_MESSAGE:] if at is None else lines[at:]
         return f"its end: {' | '.join(end)}" if end else ""
     more = takewhile(lambda line: line[:1].isspace(), lines[at + 1 : at + _LINES_IN_MESSAGE])
     return "its last error: " + " | ".join(line.strip() for line in (lines[at], *more))
