@@ -31,6 +31,7 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
     "power": ("power", "--p0", "0.9"),
     "audit": ("audit", "model=simulated"),
     "explain": ("explain", "a"),
+    "reap": ("reap", "--json"),
     "history acts": ("history", "acts"),
     "history list": ("history", "list"),
     "history show": ("history", "show", "a"),

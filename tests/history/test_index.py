@@ -54,7 +54,7 @@ def test_row_holds_the_record_in_brief(place: Place, make_record: MakeRecord) ->
         previous="sha256:" + "1" * 64,
         supersedes="run-0",
         comparability_key=record.comparability.key,
-        gate=digest(to_plain(record.spec.gate)),
+        gate=digest(record_to_plain(record)["spec"]["gate"]),
         spec_name="tiny-cpu",
         model="org/tiny",
         hw="b200",
@@ -297,5 +297,5 @@ def test_all_keys_are_walked_whole(place: Place, make_record: MakeRecord, monkey
     assert sorted(found) == [f'{{"n": {number}}}' for number in range(5)]
     assert [row.run_id for row in found['{"n": 0}'].rows] == ["r0", "r5", "r0-again"]
     assert set(found['{"n": 0}'].superseded) == {"r0"}
-    gate = make_record().spec.gate
-    assert digest(to_plain(gate)) in found['{"n": 3}'].gates
+    gate = record_to_plain(make_record())["spec"]["gate"]
+    assert digest(gate) in found['{"n": 3}'].gates

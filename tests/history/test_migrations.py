@@ -97,7 +97,8 @@ def _first_index(place: Place, records: list[RunRecord]) -> None:
 
 
 def _row(record: RunRecord) -> NewRow:
-    return run_row(record, record_to_plain(record)["digest"])
+    plain = record_to_plain(record)
+    return run_row(record, plain["digest"], gate_section=plain["spec"]["gate"])
 
 
 def _schema(place: Place) -> set[tuple[str, str | None]]:
