@@ -36,7 +36,7 @@ def main() -> None:
         code = int(command_line(sys.argv[1:]))
     except KeyboardInterrupt as error:
         code = getattr(error, "exit_code", _INTERRUPTED)
-        _say(f"gatekit: interrupted [{code}]")
+        _say("gatekit: stopped by a signal [interrupted]")
     except BaseException as error:  # an exit code of 1 must never mean a crash
         _report_bug(error)
     _leave(code)
@@ -52,7 +52,8 @@ def _occupy_standard_descriptors() -> None:
 
 
 def _report_bug(error: BaseException) -> None:
-    what = f"gatekit: internal error: {type(error).__name__}: {str(error)[:200]!a}"
+    said = str(error)[:200].replace("##", "#\\x23")  # a CI service could take it for a command
+    what = f"gatekit: internal error: {type(error).__name__}: {said!a}"
     try:
         import tempfile
         import traceback

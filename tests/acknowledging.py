@@ -22,7 +22,7 @@ class Acknowledging(Silent):
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+    def answered(self, done: int, n: int, correct: int, lost: int, empty: int) -> None:
         """Keep what nobody may lose any more."""
         os.write(self._file, f"{done}\n".encode())
 

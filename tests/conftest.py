@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from raw_server import Handler, RawServer
+from raw_server import Handler, RawServer, Start
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,7 +31,7 @@ def gsm8k_dir(shared: Path) -> Path:
 
 
 @pytest.fixture
-def raw_server() -> Iterator[Callable[[Handler], RawServer]]:
+def raw_server() -> Iterator[Start]:
     """Starts raw servers; all are stopped after the test."""
     started: list[RawServer] = []
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -11,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gatekit.task.synth import synth_questions
 from raw_server import Request, Reset, completion, http
@@ -113,6 +117,18 @@ def cut_short(request: Request) -> Iterator[bytes]:
 def reset_midway(request: Request) -> Reset:
     """A connection that is reset in the middle of the body."""
     return Reset(right(request)[:-10])
+
+
+def made_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that nobody vouches for, and its key; without openssl the test is skipped."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    make = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(make, check=True, capture_output=True)
+    return certificate, key
 
 
 @contextmanager

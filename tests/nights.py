@@ -1,4 +1,4 @@
-"""Nights of a simulated model, run one after another in this process by gatekit's own front functions."""
+"""Nights of a simulated model, run one after another in this process, by the command line or by what it calls."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from command_line import Ran, here
+from gatekit.history import index
+from gatekit.history.place import Place
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Spec
 from gatekit.resources import conf_dir
 from gatekit.run.execute import Surroundings, execute
 from gatekit.run.progress import Silent
 from gatekit.spec.resolve import resolve
+
+ASKED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
+"""A small gate on history."""
+LOCK = Path("conf/thresholds/simulated-cpu-sim.lock.yaml")
+"""Where its lock is kept."""
+
+
+def night(folder: Path, *overrides: str, run_id: str | None = None) -> Ran:
+    """Tonight's run by the command line, with --json."""
+    named = () if run_id is None else ("--run-id", run_id)
+    return here(folder, "engine.latency={}", "engine.seed=0", *overrides, *named, "--json")
 
 
 @dataclass(frozen=True)
@@ -51,3 +65,8 @@ def _run(folder: Path, night: Night, spec: Spec) -> RunRecord:
     moment = datetime.fromisoformat(night.day).replace(hour=3, tzinfo=UTC)
     around = Surroundings(environ={}, now=lambda: moment, cache_dir=folder / "cache", progress=Silent())
     return execute(tonight, run_id=night.run_id, around=around).record
+
+
+def stored_ids(place: Place) -> list[str]:
+    """The runs in the index of a history, newest first."""
+    return [row.run_id for row in index.list_runs(place, limit=1000)]

@@ -130,6 +130,10 @@ class RawServer:
         return request
 
 
+Start = Callable[[Handler], RawServer]
+"""What the fixture `raw_server` is: it starts one, which is stopped after the test."""
+
+
 def http(status: int, body: bytes | str | dict[str, Any], *extra: str, content_type: str = "application/json") -> bytes:
     """A whole HTTP response."""
     text = json.dumps(body) if isinstance(body, dict) else body

@@ -25,6 +25,11 @@ def reference(prompt: str) -> str:
     return ANSWERS.get(question, "#### 2")
 
 
+def is_question(request: Request) -> bool:
+    """Whether a request asks a question of the dataset; the warm-up asks none."""
+    return request.method == "POST" and b"1 + 1" not in request.body
+
+
 def asked(server: RawServer) -> int:
-    """How many dataset questions reached the server; the warm-up is none."""
-    return sum(b"1 + 1" not in request.body for request in server.requests if request.method == "POST")
+    """How many dataset questions reached the server."""
+    return sum(map(is_question, server.requests))

@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from command_line import Ran, environment, gatekit, servers
+import command_line
+from command_line import Ran, gatekit, servers
 from gatekit.task.synth import synth_questions
 
 # It answers every question rightly. `BEFORE` runs before it binds its port, `ON_POST` before each answer.
@@ -82,24 +83,7 @@ def run(folder: Path, *more: str, extra: Mapping[str, str], before: Sequence[str
 
 def start(folder: Path, *more: str, extra: Mapping[str, str], before: Sequence[str] = ()) -> subprocess.Popen[str]:
     """That run, begun."""
-    return subprocess.Popen(
-        [*before, sys.executable, "-m", "gatekit", *arguments(*more)],
-        cwd=folder,
-        env=environment(extra),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def await_answers(folder: Path, run_id: str, lines: int, timeout_s: float = 90) -> None:
-    """Until the run has that many lines in its journal."""
-    journal = folder / ".gatekit" / "runs" / run_id / "journal.jsonl"
-    deadline = time.monotonic() + timeout_s
-    while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
-        assert time.monotonic() < deadline, "no answers arrived"
-        time.sleep(0.05)
+    return command_line.start(folder, *arguments(*more), extra=extra, before=before)
 
 
 def left_after(run_id: str, timeout_s: float) -> list[int]:

@@ -107,7 +107,7 @@ def audit_of(spec: Spec) -> Audit:
 
 
 def _questions(spec: Spec) -> int:
-    """How many questions a run would ask, without reading the dataset."""
+    """How many answers a run would ask for, questions times repeats, without reading the dataset."""
     from gatekit.records.spec import ShotOverlap, ShotSource
     from gatekit.task.dataset import GSM8K_SYNTH
     from gatekit.task.synth import TEST_ROWS
@@ -119,7 +119,7 @@ def _questions(spec: Spec) -> int:
     available = rows - protocol.shots if skips else rows
     n = available if task.n is None else task.n
     if 1 <= n <= available:
-        return n
+        return n * protocol.repeats
     raise ConfigError.one(
         f"{spec.name}: task.n is {n:,}, but from 1 to {available:,} questions can be asked",
         reason="n-out-of-range",

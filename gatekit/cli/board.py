@@ -49,9 +49,10 @@ class Row:
         """A new phase began."""
         self.state = text
 
-    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+    def answered(self, done: int, n: int, correct: int, lost: int, empty: int) -> None:
         """`done` of `n` questions are finished."""
-        self.state = f"{done} of {n} asked" + (f", {lost} lost" if lost else "")
+        silent = f", {empty} empty" if empty else ""
+        self.state = f"{done} of {n} asked{silent}" + (f", {lost} lost" if lost else "")
         self.correct = f"{correct}/{done - lost}"
 
     def ended(self, verdict: str, correct: str) -> None:

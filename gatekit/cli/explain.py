@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 How a stored verdict follows from its record: the rule and its inputs, the formula with the numbers put in, the
-counts, the lost answers both ways, and what would change it. Everything is computed anew from the record and,
-for a rule on history, from the records of the runs that it rests on.
+counts, the lost answers both ways, what was served, and what would change it. Everything is computed anew from the
+record and, for a rule on history, from the records of the runs that it rests on.
 
   python -m gatekit explain RUN          RUN as in gatekit history list, or the beginning of one
 """
@@ -46,11 +46,13 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str] = os.environ) ->
         decision = quarantine_of(place, record.run_id)
     if options.json:
         from gatekit.records.canonical import to_plain
+        from gatekit.report.served_lines import served_plain
 
         document = {
             "run_id": record.run_id,
             "verdict": to_plain(record.verdict),
             "counts": to_plain(record.counts),
+            "served": served_plain(record),
             "derivation": to_plain(derivation),
             "quarantine": None if decision is None else to_plain(decision.act),
         }

@@ -44,6 +44,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "model": (
         ("--name", "ORG/MODEL", "hub id or path of the weights"),
         ("--engine", "ENGINE", "the engine that serves it (default vllm)"),
+        ("--base-url", "URL", "address of the running server, for --engine external"),
         ("--protocol", "PROTOCOL", "how it is asked (default chat_5shot)"),
         ("--task", "TASK", "the questions (default gsm8k)"),
         ("--gate", "GATE", "the decision rule (default auto)"),
@@ -76,6 +77,11 @@ _OPTIONS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("--model", "MODEL", "a model of its row; may be repeated"),
         ("--hw", "HW", "a machine of its row; may be repeated"),
     ),
+}
+_STANDS_FOR = {
+    "base_url": "the address of your server",
+    "answers": "the file with your answers",
+    "max_model_len": "the tokens that one request needs",
 }
 _TYPES: Mapping[str, Callable[[str], object]] = {
     "--tensor-parallel-size": whole(1, 1024),
@@ -116,6 +122,8 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     put("\n".join([f"wrote {escape_terminal(str(path))}", "next:", *_next(options, path, in_variable)]))
     if options.group == "model" and options.name is None:
         warn(f"model.name stands for your weights: write their hub id or path into {path}")
+    for key in getattr(options, "stands_in", ()):
+        warn(f"engine.{key} stands for {_STANDS_FOR[key]}: write it into {path}")
     return ExitCode.PASS
 
 
@@ -175,10 +183,11 @@ def _next(options: Namespace, path: Path, in_variable: Sequence[str]) -> list[st
     is_known = any(folder.samefile(each) for each in (*in_variable, str(conf_dir())))
     folders = [] if is_known else naming([str(folder)])
     name = f"{options.group}={options.option}"
+    has_server = bool(getattr(options, "base_url", None)) or "base_url" in getattr(options, "stands_in", ())
     use = {
-        "model": ["gatekit", name, "engine=sim", "task=gsm8k_synth"],
+        "model": ["gatekit", *(["plan", name] if has_server else [name, "engine=sim", "task=gsm8k_synth"])],
         "hw": ["gatekit", "plan", name],
-        "engine": ["gatekit", "plan", name],
+        "engine": ["gatekit", "plan", name, *getattr(options, "needs", ())],
         "protocol": ["gatekit", name],
         "matrix": ["gatekit", "plan", options.option],
     }

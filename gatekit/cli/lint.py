@@ -291,7 +291,7 @@ def _annotate(found: Judged, wanted: str) -> None:
         rules = {**RULE_TEXTS, **{name: report.RuleText(means=means) for name, means in LINT_TEXTS.items()}}
         put(report.sarif_text([*told.values()], rules, version=__version__, warnings=warnings))
     elif told:
-        put(report.github_text([*told.values()], warnings=warnings))
+        put(report.github_text([*told.values()], warnings=warnings), commands=True)
 
 
 def _summary(found: Judged, counts: Mapping[str, int], *, has_history: bool) -> str:

@@ -19,6 +19,7 @@ _WAITING_BEAT_S = 15.0
 _ASKING_BEAT_S = 30.0
 _TICK_S = 0.25
 _SHOWN_CHARACTERS = 120
+_BAR_WIDTH = 20
 
 
 @contextmanager
@@ -68,10 +69,10 @@ class Heartbeat:
         self._beat_s = _WAITING_BEAT_S
         self._say(text)
 
-    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+    def answered(self, done: int, n: int, correct: int, lost: int, empty: int) -> None:
         """Keep the numbers for the next line."""
         self._beat_s = _ASKING_BEAT_S
-        self._text = progress_text(done, n, correct, lost)
+        self._text = progress_text(done, n, correct, lost, empty)
         if done == n:
             self._say(self._text)
 
@@ -97,39 +98,58 @@ class Heartbeat:
 
 
 class Bar:
-    """A rich progress bar."""
+    """A rich progress bar, behind how long it takes so far and what goes on."""
 
     def __init__(self, progress: rich.progress.Progress) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=None)
+        self._task = progress.add_task("", total=None, is_asking=False)
 
     def phase(self, text: str) -> None:
         """Show the new phase without an end in sight."""
-        self._progress.update(self._task, description=escape_terminal(text, limit=_SHOWN_CHARACTERS))
+        words = escape_terminal(text, limit=_SHOWN_CHARACTERS)
+        self._progress.update(self._task, description=words, is_asking=False)
 
-    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+    def answered(self, done: int, n: int, correct: int, lost: int, empty: int) -> None:
         """Move the bar."""
-        text = progress_text(done, n, correct, lost)
-        self._progress.update(self._task, completed=done, total=n, description=text)
+        text = progress_text(done, n, correct, lost, empty)
+        self._progress.update(self._task, completed=done, total=n, description=text, is_asking=True)
 
 
-def progress_text(done: int, n: int, correct: int, lost: int) -> str:
-    """`512 of 1319 asked, 95.1 % right, 2 lost`; the share is of the questions that brought an answer."""
+def progress_text(done: int, n: int, correct: int, lost: int, empty: int = 0) -> str:
+    """`512 of 1319 asked, 95.1 % right, 7 empty, 2 lost`; the share is of the questions that brought an answer."""
     answers = done - lost
     share = f", {100 * correct / answers:.1f} % right" if answers else ""
-    return f"{done} of {n} asked{share}" + (f", {lost} lost" if lost else "")
+    return f"{done} of {n} asked{share}" + (f", {empty} empty" if empty else "") + (f", {lost} lost" if lost else "")
 
 
 @contextmanager
 def _bar(stream: TextIO) -> Iterator[Bar]:
     from rich import progress as rich_progress
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.table import Column
+    from rich.text import Text
+
+    class Words(rich_progress.ProgressColumn):
+        """On one line; of what does not fit the end is cut off."""
+
+        def render(self, task: rich_progress.Task) -> RenderableType:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+    class WhileAsking(rich_progress.ProgressColumn):
+        """Another column while an end is in sight; before and after it the words need the room."""
+
+        def __init__(self, column: rich_progress.ProgressColumn) -> None:
+            super().__init__(table_column=Column(no_wrap=True))
+            self._column = column
+
+        def render(self, task: rich_progress.Task) -> RenderableType:
+            return self._column(task) if task.fields["is_asking"] else ""
 
     columns = (
-        rich_progress.TextColumn("{task.description}", markup=False),
-        rich_progress.BarColumn(),
-        rich_progress.TimeElapsedColumn(),
-        rich_progress.TimeRemainingColumn(),
+        rich_progress.TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        Words(),
+        WhileAsking(rich_progress.BarColumn(_BAR_WIDTH)),
+        WhileAsking(rich_progress.TimeRemainingColumn()),
     )
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     with rich_progress.Progress(*columns, console=console, transient=True) as progress:

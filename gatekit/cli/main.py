@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,8 @@ from types import FrameType
 
 from gatekit import __version__
 from gatekit.cli.arguments import HelpWanted
+from gatekit.cli.crash import machine_fault
+from gatekit.cli.memory_limit import refuse_little_memory
 from gatekit.cli.output import put, warn
 from gatekit.errors import ConfigError, ExitCode, GatekitError, InfraError, Interrupted
 from gatekit.records.secrets import masked_text
@@ -48,7 +51,7 @@ options:
   --matrix NAME          the specs of a matrix; --only SPEC for one of them
   --cfg                  as plan
   --config-dir DIR       a folder of your own config groups; its files come before the shipped ones
-  --run-id NAME          name the run (letters, digits, . _ -); one that was cut off goes on where it was
+  --run-id NAME          name the run (letters, digits, . _ -); one that was cut off, or ended as INFRA, goes on
   --resume RUN           go on with a run that was cut off: only what it lacks is asked; --dir for its history
   --json                 one JSON document on stdout instead of text
   --allow-inconclusive   exit 0 instead of 4 when the evidence supports no verdict
@@ -85,6 +88,12 @@ def main(arguments: Sequence[str]) -> ExitCode:
         code = error.signal_code if isinstance(error, Interrupted) else error.exit_code
         say_error(error, code, as_json="--json" in arguments)
         return code
+    except Exception as error:
+        fault = machine_fault(error)
+        if fault is None:
+            raise
+        say_error(fault, fault.exit_code, as_json="--json" in arguments)
+        return fault.exit_code
 
 
 def say_error(error: GatekitError, code: ExitCode, *, as_json: bool) -> None:
@@ -105,6 +114,8 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         raise HelpWanted(f"gatekit {__version__}")
     _refuse_no_folder()
     name, rest = _command(arguments)
+    if name not in _WITHOUT_NUMBERS:
+        refuse_little_memory(os.environ)
     return commands()[name](rest)
 
 
@@ -153,6 +164,10 @@ def _first_word(arguments: Sequence[str]) -> int | None:
             return index
         is_value = argument in _VALUED_OPTIONS
     return None
+
+
+_WITHOUT_NUMBERS = frozenset({"validate", "reap"})
+"""Commands that load neither NumPy nor SciPy."""
 
 
 def commands() -> dict[str, Command]:
@@ -239,7 +254,12 @@ def _reap(arguments: Sequence[str]) -> ExitCode:
 
 
 def _unwind_on_termination() -> None:
-    """SIGTERM and SIGHUP unwind like Ctrl-C, so that every server is stopped; nohup's choice is kept."""
+    """SIGTERM and SIGHUP unwind like Ctrl-C, so that every server is stopped; nohup's choice is kept.
+
+    In another thread than the main one they are the caller's: Python gives signals to the main thread alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
 
     def unwind(number: int, frame: FrameType | None) -> None:
         raise _Terminated

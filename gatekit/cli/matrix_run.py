@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gatekit.cli.crash import tell_bug
+from gatekit.cli.crash import machine_fault, tell_bug
 from gatekit.cli.live import live_board
 from gatekit.cli.matrix_choice import absent, chosen, title
 from gatekit.cli.run import given_out, run_spec, say_error
@@ -50,6 +50,7 @@ def run_matrix(name: str, options: Namespace, environ: Mapping[str, str]) -> Exi
             partial(_run, options=options, environ=environ, board=board),
             on_error=say_error,
             on_bug=tell_bug,
+            as_known=machine_fault,
         )
     if options.json:
         given = given_out(json.dumps(_document(found, series, board), indent=2))

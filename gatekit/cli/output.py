@@ -10,13 +10,14 @@ from typing import BinaryIO
 
 from gatekit.errors import InfraError
 from gatekit.records.secrets import without_passwords
-from gatekit.report.escape import escape_terminal
+from gatekit.report.escape import document_without_commands, escape_terminal
 
 
-def put(text: str, *, as_it_is: bool = False) -> None:
+def put(text: str, *, as_it_is: bool = False, commands: bool = False) -> None:
     """Write `text` to stdout, with a line end if it has none, and with the passwords in its URLs masked.
 
-    `as_it_is` is for what is read from a record, of which no character may be another.
+    `as_it_is` is for a JSON document that is read from a record, whose data may not be others. What a CI service would
+    take for a command is spelled out, unless `commands` says that it is meant.
 
     A reader that went away (`| head`) does not change the exit code. Raises InfraError when the text could not
     be written for another reason, such as a full disk, or because stdout was closed before the start.
@@ -24,7 +25,8 @@ def put(text: str, *, as_it_is: bool = False) -> None:
     if sys.stdout is None:
         raise _failed("it is closed")
     try:
-        print((text if as_it_is else without_passwords(text)).removesuffix("\n"), flush=True)
+        shown = text if commands else document_without_commands(text)
+        print((shown if as_it_is else without_passwords(shown)).removesuffix("\n"), flush=True)
     except BrokenPipeError:
         _drop_stdout()
     except OSError as error:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Processes that an earlier run left on this machine: those that carry a run's mark in their environment and whose
-gatekit is gone. They are listed, and with --kill stopped: SIGTERM, five seconds, SIGKILL. A run whose gatekit lives,
-and a process without the mark, is never touched.
+gatekit is gone, and what else is in their process group in a session that is the run's own. They are listed, and with
+--kill stopped: SIGTERM, five seconds, SIGKILL. A run whose gatekit lives, and any other process, is never touched.
 
 exit codes: 0 nothing is left, 3 something is"""
 _COMMAND_CHARACTERS = 120

@@ -11,11 +11,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gatekit.cli.arguments import HelpWanted, Parser, parse
 from gatekit.cli.cache_dir import cache_dir
-from gatekit.cli.crash import tell_bug
+from gatekit.cli.crash import machine_fault, tell_bug
 from gatekit.cli.live import live_progress
 from gatekit.cli.output import put, warn
 from gatekit.cli.shadowed import announce
@@ -31,8 +32,6 @@ from gatekit.records.verdict import Outcome
 from gatekit.report.escape import escape_terminal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gatekit.run.execute import Finished
     from gatekit.run.progress import Progress
     from gatekit.spec.resolve import Swept
@@ -65,14 +64,25 @@ def run(arguments: Sequence[str], *, environ: Mapping[str, str]) -> ExitCode:
     announce(dirs, [options.overrides])
     if options.cfg:
         return _show([spec], as_json=options.json)
+    if options.run_id is not None:
+        _ask_again(spec, options)
     return _told(_run_one(spec, options.overrides, options, environ), options)
 
 
 def _resume(options: Namespace, environ: Mapping[str, str]) -> ExitCode:
     from gatekit.cli.resuming import chosen_run
 
-    spec, options.run_id = chosen_run(options, environ)
-    return _told(_run_one(spec, options.overrides, options, environ), options)
+    chosen = chosen_run(options, environ)
+    options.run_id, options.takes_over = chosen.goes_on.run_id, chosen.goes_on.takes_over
+    return _told(_run_one(chosen.spec, chosen.typed, options, environ), options)
+
+
+def _ask_again(spec: Spec, options: Namespace) -> None:
+    """A scheduler repeats its command, run id included: what ended as INFRA goes on."""
+    from gatekit.run.resume import asked_again
+
+    goes_on = asked_again(Path(spec.history.dir), options.run_id)
+    options.run_id, options.takes_over = goes_on.run_id, goes_on.takes_over
 
 
 def _told(ended: Ended, options: Namespace) -> ExitCode:
@@ -134,7 +144,13 @@ def _sweep(swept: Sequence[Swept], options: Namespace, environ: Mapping[str, str
         raise ConfigError.one("--run-id names one run, this is a sweep", reason="bad-arguments")
     batches = sweep(options.overrides, config_dirs=config_dirs(options.config_dir, environ))
     jobs = [(one.spec, batch) for one, batch in zip(swept, batches, strict=True)]
-    series = one_after_another(jobs, lambda job: _run_one(*job, options, environ), on_error=say_error, on_bug=tell_bug)
+    series = one_after_another(
+        jobs,
+        lambda job: _run_one(*job, options, environ),
+        on_error=say_error,
+        on_bug=tell_bug,
+        as_known=machine_fault,
+    )
     labels = [one.label for one in swept][: len(series.ended)]
     given = ExitCode.PASS
     if options.json:
@@ -158,6 +174,7 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--config-dir", action="append", default=[])
     parser.add_argument("--run-id")
     parser.add_argument("--resume", metavar="RUN")
+    parser.set_defaults(takes_over=None)
     parser.add_argument("--dir")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--allow-inconclusive", action="store_true")
@@ -184,7 +201,7 @@ def run_spec(
     spec: Spec, typed: Sequence[str], options: Namespace, environ: Mapping[str, str], progress: Progress
 ) -> tuple[Finished, ExitCode]:
     """One spec to its verdict, and the exit code of that; the hint is as it is to be typed."""
-    from gatekit.cli.resuming import hint_to_go_on, resume_command, told_how_to_go_on
+    from gatekit.cli.resuming import hint_to_go_on, told_how_to_go_on, way_on
     from gatekit.run.execute import Surroundings, execute
     from gatekit.spec.locks import lock_for, recompute_command
 
@@ -193,14 +210,14 @@ def run_spec(
         environ=environ, now=lambda: datetime.now(UTC), cache_dir=cache_dir(environ), progress=progress
     )
     run_id = _new_run_id(spec) if options.run_id is None else options.run_id
-    resume = resume_command(run_id, typed, options)
+    lock = lock_for(spec, command=command)
     try:
-        finished = execute(spec, run_id=run_id, around=around, lock=lock_for(spec, command=command))
+        finished = execute(spec, run_id=run_id, around=around, lock=lock, takes_over=options.takes_over)
     except (Interrupted, KeyboardInterrupt) as stop:
-        raise told_how_to_go_on(stop, spec, run_id, resume, environ) from None
+        raise told_how_to_go_on(stop, spec, run_id, way_on(spec, run_id, options), environ) from None
     code = _code(finished, allow_inconclusive=options.allow_inconclusive)
     place = place_of(spec.history, environ)
-    hint = hint_to_go_on(finished.record, resume)
+    hint = hint_to_go_on(finished.record, spec, options)
     return replace(finished, record=_completed(finished.record, hint, command, place)), code
 
 

@@ -21,10 +21,10 @@ from gatekit.spec.scaffold import matrix_text, model_text, option_text
 _NONE = "none"
 _FORMATS = (_NONE, "fp8", "int8", "int4", "nvfp4", "mxfp4")
 # What an engine of that kind, or with that flag, lacks until somebody uses it.
-_TO_BE_COMPLETE = {
-    "attach": "engine.base_url=http://127.0.0.1:8000",
-    "replay": "engine.answers=answers.jsonl",
-    "context_of_all_slots": "engine.max_model_len=4096",
+_TO_BE_COMPLETE: Mapping[str, tuple[str, Any]] = {
+    "attach": ("base_url", "http://127.0.0.1:8000"),
+    "replay": ("answers", "answers.jsonl"),
+    "context_of_all_slots": ("max_model_len", 4096),
 }
 
 
@@ -49,12 +49,20 @@ def _model(options: Namespace, library: Library, may_ask: bool) -> tuple[str, li
     documents = {group: _document(library, group, option) for group, option in chosen.items()}
     sections: dict[str, dict[str, Any]] = {
         "model": _given(options, "quantization", "revision") | {"name": options.name or placeholder(options.option)},
-        "engine": _given(options, "tensor_parallel_size", "max_model_len"),
+        "engine": _given(options, "base_url", "tensor_parallel_size", "max_model_len"),
         "protocol": _given(options, "max_tokens"),
     }
+    options.stands_in = _to_be_completed({**documents["engine"], **sections["engine"]})
+    sections["engine"] |= options.stands_in
     sections["gate"] = _numbers(options, {**documents["protocol"], **sections["protocol"]})
     text = model_text(options.option, chosen=chosen, documents=documents, values=sections)
     return text, [f"model={options.option}"]
+
+
+def _to_be_completed(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """What an engine lacks until somebody uses it, with values that stand for the real ones."""
+    said = {str(engine.get("kind")), *(engine.get("flags") or ())}
+    return {key: value for lacking, (key, value) in _TO_BE_COMPLETE.items() if lacking in said and not engine.get(key)}
 
 
 def _numbers(options: Namespace, protocol: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,9 +110,8 @@ def _engine(options: Namespace, library: Library, may_ask: bool) -> tuple[str, l
     if like is None:
         like = choose("like which engine?", library.options("engine"), "vllm") if may_ask else "vllm"
     values = _alone(library, "engine", like)
-    said = {str(values.get("kind")), *(values.get("flags") or ())}
-    needs = [override for lacking, override in _TO_BE_COMPLETE.items() if lacking in said]
-    return option_text("engine", options.option, values), [f"engine={options.option}", *needs]
+    options.needs = [f"engine.{key}={value}" for key, value in _to_be_completed(values).items()]
+    return option_text("engine", options.option, values), [f"engine={options.option}", *options.needs]
 
 
 def _protocol(options: Namespace, library: Library, may_ask: bool) -> tuple[str, list[str]]:

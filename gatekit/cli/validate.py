@@ -111,5 +111,6 @@ def _print(validated: Validated, wanted: str) -> None:
 
         put(report.sarif_text(found, RULE_TEXTS, version=__version__))
     elif found:
-        put(report.github_text(found) if wanted == "github" else report.text(found))
+        is_github = wanted == "github"
+        put(report.github_text(found) if is_github else report.text(found), commands=is_github)
     warn(report.summary(*counted, len(found), locks=validated.locks))

@@ -28,8 +28,11 @@ def advised(engine: Engine, version: str | None, *, remote_code: str | None, tru
     found = tuple(_of(engine.advisories, version))
     for advisory in found:
         if advisory.refuses is Refuses.REMOTE_CODE and is_there:
+            code = "the model brings code of its own"
+            if remote_code is None:
+                code = "model.trust_remote_code lets the model run code, of which nothing could be seen here"
             raise InfraError(
-                f"{_told(engine, version, advisory)}, and the model brings code of its own",
+                f"{_told(engine, version, advisory)}, and {code}",
                 reason="version-advisory",
                 hint=f"use {engine.name} {advisory.below} or later; see {advisory.link}",
             )

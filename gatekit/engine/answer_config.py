@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gatekit.records.answers import Cell
 from gatekit.records.spec import EngineKind, Faults, Latency
 
 
@@ -12,7 +13,9 @@ class AnswerConfig:
     """Which answers to serve and under which name and key.
 
     `questions` is the path of JSON lines {id, text, reference}. `accuracy` to `flip_seed` belong to
-    sim, `answers` to `answers_sha256` to replay. Port 0 is any free one. A key of None asks for none.
+    sim, `answers` to `answers_sha256` to replay. Port 0 is any free one. A key of None asks for none. `repeats` is how
+    often each question is asked, `first_seed` the seed of the first time (None: without), `answered` what was
+    answered before.
     """
 
     kind: EngineKind
@@ -30,3 +33,6 @@ class AnswerConfig:
     answers: str | None = None
     variant: str | None = None
     answers_sha256: str | None = None
+    repeats: int = 1
+    first_seed: int | None = None
+    answered: tuple[Cell, ...] = ()

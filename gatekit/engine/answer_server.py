@@ -23,10 +23,11 @@ from aiohttp import web
 from gatekit.engine.answer_config import AnswerConfig
 from gatekit.engine.answer_stream import CONTENT_TYPE, stream_of
 from gatekit.engine.answerer import UNKNOWN, Answerer, answerer
-from gatekit.engine.completion_request import RequestError, parse
+from gatekit.engine.completion_request import CompletionRequest, RequestError, parse
 from gatekit.engine.faults import Fault, draw
 from gatekit.engine.generation import EMPTY, Ended, generate, halve, tokens
 from gatekit.engine.questions import KnownQuestions, index
+from gatekit.engine.repeats import Repeats
 from gatekit.engine.sim import latency_s
 from gatekit.errors import GatekitError
 from gatekit.records.answers import Question
@@ -50,6 +51,7 @@ class AnswerServer:
         self._answered = 0
         self._requests = 0
         self._started = int(time.time())
+        self._repeats = Repeats(first_seed=config.first_seed, answered=config.answered)
 
     def application(self) -> web.Application:
         """The aiohttp application."""
@@ -104,7 +106,15 @@ class AnswerServer:
             return _response(self._body(api, asked.prompt, generate(UNKNOWN, asked.limits)), streams=asked.streams)
         if self._answered == self._config.faults.die_after:
             os._exit(DEATH_CODE)
-        ended = self._who.answer(question, asked.limits)
+        if self._config.repeats == 1:
+            return await self._answer_known(request, api, asked, question, repeat=0)
+        with self._repeats.asked(question.id, asked.seed) as repeat:
+            return await self._answer_known(request, api, asked, question, repeat=repeat)
+
+    async def _answer_known(
+        self, request: web.Request, api: Api, asked: CompletionRequest, question: Question, *, repeat: int
+    ) -> web.StreamResponse:
+        ended = self._who.answer(question, asked.limits, repeat)
         fault = self._next_fault(question)
         await asyncio.sleep(latency_s(self._config.latency, seed=self._config.seed, text=question.text))
         if fault in (Fault.HTTP_500, Fault.DROP, Fault.HANG) or ended is None:

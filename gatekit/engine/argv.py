@@ -24,6 +24,23 @@ _SPELLED_BY: Mapping[str, tuple[str, ...]] = {
     "model.revision": ("revision",),
     "model.trust_remote_code": ("trust_remote_code",),
 }
+# What an argument must not set behind the back of the rules and the record, even where the key is at its default.
+_BY_KEY_ALONE = frozenset({"host", "port", "served_model_name", "revision", "trust_remote_code"})
+
+
+def options_of_keys(spec: Spec) -> dict[str, str]:
+    """The engine's options that are for keys to set, each with its key: those that are set, and those that guard.
+
+    `gatekit` stands for the key of what gatekit sets itself. Raises ConfigError like `server_argv`.
+    """
+    knobs = _knobs(spec, port=0, served_model="", local=False)
+    keys = {knob: key for key, spelt in _SPELLED_BY.items() for knob in spelt}
+    keys |= {"kv_cache_dtype_values": "engine.kv_cache_dtype", "slots": "client.concurrency"}
+    return {
+        spelling: keys.get(knob, "gatekit")
+        for knob, spelling in (spec.engine.flags or {}).items()
+        if knob in _BY_KEY_ALONE or knobs.get(knob) is not None
+    }
 
 
 def server_argv(spec: Spec, *, port: int, served_model: str, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,13 @@ from gatekit.engine.argv import HOST
 from gatekit.engine.endpoint import Endpoint
 from gatekit.engine.environment import bundled_environment
 from gatekit.engine.launch import ServerProcess, start
-from gatekit.engine.replay import read_answers
+from gatekit.engine.replay import Recording, read_answers
 from gatekit.engine.run_folder import LOG_NAME, served_model_name, write_private
 from gatekit.engine.run_mark import run_mark
 from gatekit.errors import ConfigError, InfraError
-from gatekit.records.answers import Question
+from gatekit.records.answers import Cell, Question
 from gatekit.records.canonical import canonical_json, digest, to_plain
-from gatekit.records.spec import Engine, EngineKind, Faults, Latency, Spec
+from gatekit.records.spec import Engine, EngineKind, Faults, Latency, Protocol, Spec
 
 _LISTEN_TIMEOUT_S = 60.0
 _POLL_S = 0.01
@@ -32,14 +32,21 @@ _FLIP_SEEDS = 2**31
 
 @contextmanager
 def bundled(
-    spec: Spec, *, run_dir: Path, questions: Sequence[Question], environ: Mapping[str, str]
+    spec: Spec,
+    *,
+    run_dir: Path,
+    questions: Sequence[Question],
+    environ: Mapping[str, str],
+    answered: Iterable[Cell] = (),
 ) -> Iterator[Endpoint]:
     """The endpoint of a listening answer server that knows the questions; it is gone when the block is left.
 
+    `answered` are the repeats of questions that it will not be asked for, because an earlier part of the run was.
     Raises ConfigError for a sim without accuracy and for answers that do not fit; InfraError for corrupt
     answers and for a server that does not come to listen.
     """
     config, details = _configure(spec, served_model_name(run_dir), questions)
+    config = _repeated(config, spec.protocol, answered)
     files = run_dir / "answer-server.json", run_dir / "answer-server-questions.jsonl"
     config = replace(config, questions=str(files[1].absolute()), api_key=secrets.token_urlsafe(24))
     argv = (sys.executable, "-P", "-m", "gatekit.engine.answer_server", str(files[0].absolute()))
@@ -61,6 +68,12 @@ def bundled(
             )
     finally:
         _remove(*files)
+
+
+def _repeated(config: AnswerConfig, protocol: Protocol, answered: Iterable[Cell]) -> AnswerConfig:
+    if protocol.repeats == 1:
+        return config
+    return replace(config, repeats=protocol.repeats, first_seed=protocol.seed, answered=tuple(answered))
 
 
 def _configure(spec: Spec, served_model: str, questions: Sequence[Question]) -> tuple[AnswerConfig, dict[str, str]]:
@@ -109,9 +122,12 @@ def _replay(spec: Spec, served_model: str, questions: Sequence[Question]) -> tup
         )
     path = Path(engine.answers).absolute()
     recording = read_answers(path, engine.variant)
-    unanswered = sum(recording.find(question) is None for question in questions)
+    _check_repeats(path, recording, spec.protocol)
+    unanswered = sum(
+        recording.find(question, repeat) is None for question in questions for repeat in range(spec.protocol.repeats)
+    )
     other_dataset = recording.dataset not in (None, spec.task.dataset)
-    if other_dataset or (questions and unanswered == len(questions)):
+    if other_dataset or (questions and unanswered == len(questions) * spec.protocol.repeats):
         raise ConfigError.one(
             f"engine.answers: {path} answers none of the {len(questions)} questions of {spec.task.dataset}",
             reason="answers-elsewhere",
@@ -131,6 +147,17 @@ def _replay(spec: Spec, served_model: str, questions: Sequence[Question]) -> tup
     )
     details = {"answers": str(path), "answers_sha256": recording.sha256, "unanswered": str(unanswered)}
     return config, details | ({"variant": engine.variant} if engine.variant else {})
+
+
+def _check_repeats(path: Path, recording: Recording, protocol: Protocol) -> None:
+    if recording.repeats >= protocol.repeats:
+        return
+    has = "one answer" if recording.repeats == 1 else f"{recording.repeats} answers"
+    raise ConfigError.one(
+        f"engine.answers: {path} has {has} to each question, and protocol.repeats={protocol.repeats} asks for more",
+        reason="too-few-repeats",
+        hint=f"set protocol.repeats={recording.repeats}: an answer that is played twice is no second one",
+    )
 
 
 def _await_port(process: ServerProcess) -> int:

@@ -25,11 +25,15 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """The prompt as one text (of a chat: all messages, one after the other), the limits of the answer, and its form."""
+    """The prompt as one text (of a chat: all messages, one after the other), the limits of the answer, and its form.
+
+    `seed` is that of its sampling, None where it has none.
+    """
 
     prompt: str
     limits: Limits
     streams: bool = False
+    seed: int | None = None
 
 
 def parse(content: bytes, *, api: Api, served_model: str) -> CompletionRequest:
@@ -50,7 +54,7 @@ def parse(content: bytes, *, api: Api, served_model: str) -> CompletionRequest:
         raise _mistyped("stream", "Input should be a valid boolean")
     prompt = _chat_prompt(body) if api is Api.CHAT else _text_prompt(body)
     limits = Limits(stop=_stop(body), max_tokens=_max_tokens(body, api))
-    return CompletionRequest(prompt=prompt, limits=limits, streams=streams)
+    return CompletionRequest(prompt=prompt, limits=limits, streams=streams, seed=_seed(body))
 
 
 def _document(content: bytes) -> dict[str, Plain]:
@@ -123,6 +127,13 @@ def _max_tokens(body: dict[str, Plain], api: Api) -> int | None:
     if given < 1:
         raise _invalid("max_tokens", f"max_tokens must be at least 1, got {str(given)[:_LONGEST_ECHO]}.")
     return given
+
+
+def _seed(body: dict[str, Plain]) -> int | None:
+    seed = body.get("seed")
+    if seed is None or (isinstance(seed, int) and not isinstance(seed, bool)):
+        return seed
+    raise _mistyped("seed", "Input should be a valid integer")
 
 
 def _invalid(param: str, message: str) -> RequestError:

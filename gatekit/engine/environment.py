@@ -11,7 +11,7 @@ from gatekit.records.spec import Spec
 
 RUN_MARKER = "GATEKIT_RUN"
 
-_NAMES = frozenset(
+INHERITED = frozenset(
     {
         "PATH",
         "HOME",
@@ -50,7 +50,7 @@ _NAMES = frozenset(
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that any server gets; PATH falls back to the system's default one."""
-    kept = {name: value for name, value in environ.items() if name in _NAMES}
+    kept = {name: value for name, value in environ.items() if name in INHERITED}
     kept.setdefault("PATH", os.defpath)
     return kept
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +47,14 @@ class Reading:
     driver: str | None = None
     unread: str | None = None
     fault: str | None = None
+
+
+def reading_of(plain: Mapping[str, Any]) -> Reading:
+    """The reading of which `dataclasses.asdict` made `plain`. Raises KeyError or TypeError for anything else."""
+    return replace(Reading(**plain), gpus=tuple(map(_gpu_of, plain["gpus"])))
+
+
+def _gpu_of(plain: Mapping[str, Any]) -> Gpu:
+    parts = plain["parts"]
+    holders = tuple(Holder(**holder) for holder in plain["holders"])
+    return replace(Gpu(**plain), holders=holders, parts=None if parts is None else tuple(map(_gpu_of, parts)))

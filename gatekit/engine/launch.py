@@ -15,7 +15,7 @@ from typing import IO
 
 from gatekit.engine import adopted
 from gatekit.engine.lifeline import TERM_GRACE_S
-from gatekit.engine.reap import kill_own
+from gatekit.engine.reap import kill_own, wait_for_own
 from gatekit.engine.run_mark import Owner, owner_in
 from gatekit.engine.server_log import ServerLog
 from gatekit.errors import InfraError
@@ -24,6 +24,7 @@ _CHUNK_BYTES = 65536
 _POLL_S = 0.02
 _AFTER_LIFELINE_S = TERM_GRACE_S + 4.0
 _AFTER_KILL_S = 5.0
+_OTHER_SUBREAPER_S = 1.0
 _DRAIN_S = 2.0
 GRACE_S = 10.0
 HURRIED_GRACE_S = 3.0
@@ -117,9 +118,15 @@ class ServerProcess:
         self._log.close()
 
     def _kill_detached(self) -> None:
-        """Whoever detached itself from a lifeline that somebody killed carries the run's mark still."""
+        """Whoever detached itself from a lifeline that somebody killed carries the run's mark still.
+
+        The other subreaper of such a lifeline is given the time to take down what carries no mark.
+        """
+        if self._owner is None:
+            return
+        wait_for_own(self._owner, _OTHER_SUBREAPER_S)
         deadline = time.monotonic() + _AFTER_KILL_S
-        while self._owner is not None and kill_own(self._owner) and time.monotonic() < deadline:
+        while kill_own(self._owner) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
     def __enter__(self) -> ServerProcess:
@@ -144,14 +151,17 @@ class ServerProcess:
         return True
 
 
-def start(argv: Sequence[str], *, env: Mapping[str, str], log_path: Path, lifeline: bool) -> ServerProcess:
+def start(
+    argv: Sequence[str], *, env: Mapping[str, str], log_path: Path, lifeline: bool, hidden: Sequence[str] = ()
+) -> ServerProcess:
     """Starts the argv (never through a shell) in a session of its own, its output in the log at `log_path`.
 
-    With `lifeline` its standard input is a pipe that ends when this process does; else it is /dev/null.
+    With `lifeline` its standard input is a pipe that ends when this process does; else it is /dev/null. The texts of
+    `hidden` are masked in the log.
     Raises InfraError when the log cannot be written or the program cannot be started.
     """
     try:
-        log = ServerLog(log_path)
+        log = ServerLog(log_path, hidden=hidden)
     except OSError as problem:
         raise InfraError(
             f"cannot write the server log {log_path}: {problem.strerror}",

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from gatekit.engine.argv import HOST, model_path, server_argv
@@ -16,15 +15,17 @@ from gatekit.engine.endpoint import Endpoint
 from gatekit.engine.environment import engine_environment
 from gatekit.engine.gpu_release import still_held
 from gatekit.engine.gpus import memory_in_use
+from gatekit.engine.handed_secrets import passed_secrets
 from gatekit.engine.hardware import check_hardware
 from gatekit.engine.launch import start
 from gatekit.engine.lifeline import TERM_GRACE_S
+from gatekit.engine.model_place import model_not_here
 from gatekit.engine.port import free_port
 from gatekit.engine.program import find_program
 from gatekit.engine.reap import leftovers_that_stay
 from gatekit.engine.run_folder import LOG_NAME, served_model_name
 from gatekit.engine.run_mark import run_mark
-from gatekit.engine.supply import checked_environment, loaded_files
+from gatekit.engine.supply import Supply, checked_environment
 from gatekit.engine.weights import served_weights
 from gatekit.errors import InfraError
 from gatekit.records.spec import Spec
@@ -73,21 +74,25 @@ def launched(spec: Spec, *, run_dir: Path, environ: Mapping[str, str]) -> Iterat
     served_model = served_model_name(run_dir) if is_named else model_path(spec, environ)
     argv = server_argv(spec, port=port, served_model=served_model, environ=environ)
     machine = check_machine(spec, env)
+    supply = Supply(spec, env, environ)
     weights = served_weights(spec, environ)
     env = checked_environment(spec, env, environ)
     held = containment(spec.engine.containment)
-    env |= run_mark(run_dir.name)
     api_key = secrets.token_urlsafe(24) if spec.engine.api_key_env else None
     if spec.engine.api_key_env and api_key:
         env[spec.engine.api_key_env] = api_key
-    notices = [*_leftover_notice()]
+    env |= run_mark(run_dir.name)
+    notices = [*model_not_here(spec, environ), *_leftover_notice()]
     memory = memory_in_use(env)
     command = tethered((machine.program, *argv[1:]), held)
-    with start(command, env=env, log_path=run_dir / LOG_NAME, lifeline=True) as process:
+    hidden = passed_secrets(spec, environ)
+    in_log = (api_key, *hidden) if api_key else hidden
+    with start(command, env=env, log_path=run_dir / LOG_NAME, lifeline=True, hidden=in_log) as process:
         yield Endpoint(
             base_url=f"http://{HOST}:{port}",
             served_model=served_model,
             api_key=api_key,
+            hidden=hidden,
             process=process,
             details={
                 "command": shlex.join((machine.program, *argv[1:])),
@@ -97,8 +102,11 @@ def launched(spec: Spec, *, run_dir: Path, environ: Mapping[str, str]) -> Iterat
                 **machine.gpus,
             },
             simulated=False,
+            foreign_listener=spec.engine.foreign_listener,
             notices=notices,
-            files=partial(loaded_files, spec, env, environ),
+            files=supply.loaded,
+            refuse_changed=supply.refuse_changed,
+            weights=model_path(spec, environ),
         )
     if (late := still_held(memory, lambda: memory_in_use(env))) is not None:
         notices.append(late)

@@ -6,8 +6,9 @@ code is the command's own, 128 + N after signal N, 127 when it could not be star
 
 With `--pid-namespace` the command runs in a PID namespace with a /proc of its own, under an init that dies with this
 process: then the kernel itself ends all of it, even when starter and lifeline are killed at the same moment. Without,
-this process is the subreaper of what the command starts. `--probe` instead of a command exits with 0 where such a
-namespace can be made, else with 1. Only the standard library.
+this process and a child of it, which starts the command, are both subreapers of what the command starts: whichever is
+killed, the other one takes the family down. `--probe` instead of a command exits with 0 where such a namespace can be
+made, else with 1. Only the standard library.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ TERM_GRACE_S = 2.0
 CANNOT_START = 127
 PID_NAMESPACE = "--pid-namespace"
 PROBE = "--probe"
+# The session that a server was started in, so that a process with the mark of a run is known to be still in it.
+SESSION_MARKER = "GATEKIT_SESSION"
 _SWEEP_S = 3.0
-_INIT_GRACE_S = 1.0
+_INNER_GRACE_S = 1.0
 _POLL_S = 0.05
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,14 +48,7 @@ def main(arguments: list[str]) -> int:
     starter = Starter()
     if PID_NAMESPACE in options:
         return _contained(command, starter)
-    # Orphaned descendants become children of this process, so that none can hide by detaching.
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        code = _run(command, starter)
-    except (OSError, ValueError) as problem:
-        return _cannot_start(command, problem)
-    _sweep()
-    return code
+    return _kept(command, starter)
 
 
 class Starter:
@@ -70,13 +66,18 @@ class Starter:
             self._pidfd = -1
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
+        self._parent: int | None = None
+
+    def fall_with(self, parent: int) -> None:
+        """From now on it is gone too when `parent` is no longer the parent of this process."""
+        self._parent = parent
 
     def is_gone_after(self, timeout_s: float) -> bool:
         """Whether it is gone, waiting for that at most `timeout_s`."""
         for descriptor, _ in self._poll.poll(timeout_s * 1000):
             if descriptor == self._pidfd or not os.read(descriptor, 4096):
                 return True
-        return False
+        return self._parent is not None and os.getppid() != self._parent
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.told = True
@@ -89,14 +90,49 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:end], arguments[end + 1 :]
 
 
-def _run(command: list[str], starter: Starter) -> int:
-    """The command's exit code; in the group of this process, whose signals it gets."""
-    child = subprocess.Popen(  # noqa: S603 - an argv list, no shell
-        command,
-        stdin=subprocess.DEVNULL,
-        preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+def _kept(command: list[str], starter: Starter) -> int:
+    """The exit code of the command under two subreapers, of which nothing that one of them can see is left then.
+
+    Orphaned descendants become children of the nearer one, so that none can hide by detaching. A command that kills
+    its parent dies with it, and what it left goes to the other one.
+    """
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    keeper = os.getpid()
+    try:
+        inner = os.fork()
+    except OSError as problem:
+        return _cannot_start(command, problem)
+    if inner == 0:
+        starter.fall_with(keeper)
+        _leave(_run(command, starter, group=keeper))
+    code = _wait(
+        inner,
+        starter,
+        grace_s=TERM_GRACE_S + _INNER_GRACE_S,
+        tell=lambda: None,  # it sees by itself that the starter is gone, and is only helped when it does not end
+        when_told=lambda: _signal(os.kill, inner, signal.SIGTERM),
     )
-    return _wait(child.pid, starter, grace_s=TERM_GRACE_S, tell=lambda: _signal(os.kill, child.pid, signal.SIGTERM))
+    _sweep()
+    return code
+
+
+def _run(command: list[str], starter: Starter, *, group: int) -> int:
+    """The command's exit code; in the process group `group`, whose signals it gets and this process does not."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        os.setpgid(0, 0)
+        child = subprocess.Popen(  # noqa: S603 - an argv list, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, SESSION_MARKER: str(os.getsid(0))},
+            process_group=group,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+        )
+    except (OSError, ValueError) as problem:
+        return _cannot_start(command, problem)
+    code = _wait(child.pid, starter, grace_s=TERM_GRACE_S, tell=lambda: _signal(os.kill, child.pid, signal.SIGTERM))
+    _sweep()
+    return code
 
 
 def _contained(command: list[str], starter: Starter) -> int:
@@ -109,7 +145,7 @@ def _contained(command: list[str], starter: Starter) -> int:
     if init == 0:
         _leave(_init(command, starter))
     # The init sees by itself that the starter is gone; it is only helped when it does not end.
-    code = _wait(init, starter, grace_s=TERM_GRACE_S + _INIT_GRACE_S, tell=lambda: None)
+    code = _wait(init, starter, grace_s=TERM_GRACE_S + _INNER_GRACE_S, tell=lambda: None)
     _signal(os.kill, init, signal.SIGKILL)
     deadline = time.monotonic() + _SWEEP_S
     while _is_child(init) and time.monotonic() < deadline:  # the kernel ends an init after all that was under it

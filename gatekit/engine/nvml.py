@@ -1,23 +1,29 @@
 """NVIDIA's GPUs as its management library (NVML) reports them, through the bindings that NVIDIA publishes.
 
-The bindings are the package nvidia-ml-py (extra `gpu`), which loads libnvidia-ml.so.1 of the installed driver. No
-program is run.
+The bindings are the package nvidia-ml-py (extra `gpu`), which loads libnvidia-ml.so.1 of the installed driver. They are
+used by a process of their own (`nvml_child`): a library in trouble ends or stops its process, and an exit code of this
+one is a verdict.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from threading import Thread
 from typing import Any
 
-from gatekit.engine.gpu import Gpu, Holder, Reading
+from gatekit.engine.gpu import Gpu, Holder, Reading, reading_of
 from gatekit.report.escape import escape_terminal
 
 INSTALL = "pip install 'gatekit[gpu]'"
 _TIMEOUT_S = 30.0
+_AFTER_KILL_S = 1.0
 _MOST_GPUS = 1024
 _MOST_PARTS = 64
 _TRIES = 3
@@ -25,14 +31,43 @@ _MIB = 1 << 20
 _TEXT_CHARACTERS = 100
 # Other packages install a module of this name too; these are what only NVIDIA's own of this decade has.
 _BINDINGS = "pynvml"
+_NOT_FOUND = "libnvidia-ml.so.1 is not found: no NVIDIA driver is installed, or this container lacks it"
+# A library that is not there is looked for once: most machines have none, and a process takes a tenth of a second.
+_absent: list[Reading] = []
+_held_by_driver: list[subprocess.Popen[bytes]] = []
 _NEEDED = ("nvmlInitWithFlags", "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlMemory_v2", "nvmlDeviceGetMigMode")
 
 
 def read(timeout_s: float = _TIMEOUT_S) -> Reading:
     """Every GPU of this machine, those in trouble too, and the driver's version.
 
-    A driver in trouble can block its callers, so that no answer within `timeout_s` is a fault.
+    A driver in trouble can block its callers, or end them, so that no answer within `timeout_s` is a fault.
     """
+    if importlib.util.find_spec(_BINDINGS) is None:
+        return Reading(unread=f"NVIDIA's management library was not asked: {INSTALL}")
+    if _absent:
+        return _absent[0]
+    try:
+        child = _child()
+    except OSError as error:
+        return Reading(fault=f"NVIDIA's driver was not asked, for want of a process: {error.strerror}")
+    try:
+        answer, _ = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _leave_alone(child)
+        return Reading(fault=f"NVIDIA's driver did not answer within {timeout_s:g} s")
+    try:
+        reading = reading_of(json.loads(answer))
+    except (ValueError, TypeError, KeyError):
+        ending = _ending(child.returncode)
+        return Reading(fault=f"NVIDIA's management library ended the process that asked it, {ending}")
+    if reading.unread == _NOT_FOUND:
+        _absent.append(reading)
+    return reading
+
+
+def read_here() -> Reading:
+    """The same, asked in this very process, for as long as it takes."""
     try:
         nvml = importlib.import_module(_BINDINGS)
     except ImportError:
@@ -40,27 +75,34 @@ def read(timeout_s: float = _TIMEOUT_S) -> Reading:
     if not all(hasattr(nvml, name) for name in _NEEDED):
         foreign = f"the module {_BINDINGS} is not that of nvidia-ml-py"
         return Reading(unread=f"{foreign}: pip uninstall pynvml nvidia-ml-py3, then {INSTALL} --force-reinstall")
-    return _within(timeout_s, lambda: _read(nvml))
+    return _read(nvml)
 
 
-def _within(timeout_s: float, ask: Callable[[], Reading]) -> Reading:
-    answers: list[Reading | Exception] = []
+def _child() -> subprocess.Popen[bytes]:
+    """A process of this Python that looks for modules where this one does."""
+    path = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(
+        (sys.executable, "-P", "-m", "gatekit.engine.nvml_child"),
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
 
-    def answer() -> None:
-        try:
-            answers.append(ask())
-        except Exception as error:  # raised again by the caller
-            answers.append(error)
 
-    # A daemon, so that a call that never returns does not keep this process alive.
-    thread = Thread(target=answer, daemon=True, name="NVML")
-    thread.start()
-    thread.join(timeout_s)
-    if not answers:
-        return Reading(fault=f"NVIDIA's driver did not answer within {timeout_s:g} s")
-    if isinstance(answers[0], Exception):
-        raise answers[0]
-    return answers[0]
+def _leave_alone(child: subprocess.Popen[bytes]) -> None:
+    """Kills it; one that a driver holds in the kernel dies when that lets it go, and is not waited for."""
+    child.kill()
+    if child.stdout is not None:
+        child.stdout.close()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_AFTER_KILL_S)
+        return
+    _held_by_driver.append(child)
+
+
+def _ending(code: int) -> str:
+    return f"with exit code {code}" if code >= 0 else f"by signal {-code}"
 
 
 def _read(nvml: Any) -> Reading:
@@ -83,9 +125,7 @@ def _read(nvml: Any) -> Reading:
 def _not_started(nvml: Any, error: Any) -> Reading:
     code = error.value
     if code == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-        return Reading(
-            unread="libnvidia-ml.so.1 is not found: no NVIDIA driver is installed, or this container lacks it"
-        )
+        return Reading(unread=_NOT_FOUND)
     if code == nvml.NVML_ERROR_DRIVER_NOT_LOADED:
         return Reading(unread="NVIDIA's kernel driver is not loaded")
     if code in (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_ERROR_GPU_NOT_FOUND):

@@ -71,6 +71,13 @@ def stop_leftovers(found: Sequence[Leftover], *, grace_s: float = GRACE_S) -> tu
     return left
 
 
+def wait_for_own(owner: Owner, timeout_s: float) -> None:
+    """Until no process of this one server is left, at most so long."""
+    deadline = time.monotonic() + timeout_s
+    while any(found.owner == owner for found in marked()) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
 def kill_own(owner: Owner) -> tuple[int, ...]:
     """SIGKILL to every process of this one server; their ids. For its owner, when nothing of it should be left."""
     own = [found for found in marked() if found.owner == owner]
@@ -124,10 +131,11 @@ def _uid(stat: ProcessStat, proc: Path) -> int | None:
 
 
 def _is_own_session(one: Marked, proc: Path) -> bool:
-    """Whether the leader of its session is one of the run, or is gone: sessions of a run are its servers' own."""
+    """Whether its session is that of a server of the run: its leader is one of the run, or where that is gone, it is
+    the one that the mark says. A mark alone is no proof: somebody may have copied the environment of a server."""
     leader = process_stat(one.stat.session, proc=proc)
     if leader is None:
-        return True
+        return one.session == one.stat.session
     return leader.started_ticks >= one.owner.started_ticks and mark_of(leader, proc=proc) is not None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatekit.engine.advisories import NO_REMOTE_CODE
-from gatekit.engine.snapshot import Snapshot, model_files, read_json
+from gatekit.engine.snapshot import Snapshot, looked_at, read_json
 from gatekit.errors import InfraError
 from gatekit.records.spec import Model
 from gatekit.report.escape import escape_terminal
@@ -16,6 +16,7 @@ _MOST_CONFIG_BYTES = 16 * 2**20
 _NAMES_CODE = frozenset({"auto_map", "custom_pipelines"})
 # Kernels by this key come from another repository of the hub (CVE-2026-4372).
 _NAMES_REPOSITORY = frozenset({"_attn_implementation_internal", "_attn_implementation", "attn_implementation"})
+_CONFIG = "config.json"
 _GENERATION_CODE = "custom_generate/generate.py"
 _MOST_VALUES = 200_000
 
@@ -23,15 +24,20 @@ _MOST_VALUES = 200_000
 def remote_code(snapshot: Snapshot) -> str:
     """What the files name to be run, such as `auto_map in config.json`; `none` for nothing.
 
-    A config that cannot be read counts as one that does: what is in it is not known.
+    A config that cannot be read counts as one that does, and so do files that were not looked at: what is in them is
+    not known.
     """
-    for name, path in model_files(snapshot):
+    listing = looked_at(snapshot)
+    by_name = ((name, snapshot.folder / name) for name in (_GENERATION_CODE, _CONFIG))
+    for name, path in (*filter(_is_there, by_name), *listing.files):
         if name == _GENERATION_CODE:
             return name
         if name.endswith(".json") and "config" in name.rpartition("/")[2]:
             found = _in_config(path)
             if found is not None:
                 return f"{found} in {escape_terminal(name, limit=120)}"
+    if listing.beyond is not None:
+        return f"something not looked at: {escape_terminal(listing.beyond, limit=120)}"
     return NO_REMOTE_CODE
 
 
@@ -44,6 +50,14 @@ def refuse_remote_code(model: Model, found: str) -> None:
         reason="remote-code-refused",
         hint="read it, then set model.trust_remote_code and model.allow_remote_code to true and pin model.revision",
     )
+
+
+def _is_there(file: tuple[str, Path]) -> bool:
+    try:
+        file[1].stat()
+    except OSError:
+        return False
+    return True
 
 
 def _in_config(path: Path) -> str | None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from gatekit.engine.generation import tokens
 from gatekit.errors import ConfigError, InfraError
-from gatekit.records.answers import Completion, Observation, Question, Status
+from gatekit.records.answers import Cell, Completion, Observation, Question, Status
 from gatekit.records.canonical import Plain
 from gatekit.records.run import RECORD_FORMAT, RunRecord, record_from_plain
 
@@ -23,19 +23,21 @@ _BROKEN = (ValueError, TypeError, KeyError, AttributeError, StopIteration, Recur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Completions by question id (of a record) or by question text (of solutions).
+    """Completions by question id and repeat (of a record) or by question text (of solutions).
 
-    `sha256` is that of the file; `dataset` is what the ids of a record count in, None for solutions.
+    `sha256` is that of the file; `dataset` is what the ids of a record count in, None for solutions. `repeats` is how
+    often each question was asked.
     """
 
-    by_id: Mapping[int, Completion]
+    by_cell: Mapping[Cell, Completion]
     by_text: Mapping[str, Completion]
     sha256: str
     dataset: str | None
+    repeats: int = 1
 
-    def find(self, question: Question) -> Completion | None:
-        """What was answered to the question; None when that answer was lost or never asked for."""
-        return self.by_id.get(question.id) or self.by_text.get(question.text)
+    def find(self, question: Question, repeat: int = 0) -> Completion | None:
+        """What was answered to the question that time; None when it was lost or never asked for."""
+        return self.by_cell.get((question.id, repeat)) or (self.by_text.get(question.text) if repeat == 0 else None)
 
 
 def read_answers(path: Path, variant: str | None) -> Recording:
@@ -52,8 +54,10 @@ def read_answers(path: Path, variant: str | None) -> Recording:
         document = None
     if isinstance(document, dict) and "observations" in document:
         record = _record(path, document, variant)
-        return Recording(by_id=_answered(record), by_text={}, sha256=sha256, dataset=record.dataset.name)
-    return Recording(by_id={}, by_text=_solutions(path, content, variant), sha256=sha256, dataset=None)
+        repeats = record.spec.protocol.repeats
+        name = record.dataset.name
+        return Recording(by_cell=_answered(record), by_text={}, sha256=sha256, dataset=name, repeats=repeats)
+    return Recording(by_cell={}, by_text=_solutions(path, content, variant), sha256=sha256, dataset=None)
 
 
 def _read(path: Path) -> bytes:
@@ -92,9 +96,9 @@ def _record(path: Path, document: Plain, variant: str | None) -> RunRecord:
         _corrupt(path, f"is not an intact run record ({str(problem)[:200]})")
 
 
-def _answered(record: RunRecord) -> dict[int, Completion]:
+def _answered(record: RunRecord) -> dict[Cell, Completion]:
     answered = (seen for seen in record.observations if seen.status is not Status.LOST)
-    return {seen.question_id: _completion(seen) for seen in answered}
+    return {seen.cell: _completion(seen) for seen in answered}
 
 
 def _completion(seen: Observation) -> Completion:

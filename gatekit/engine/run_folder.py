@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from gatekit.errors import InfraError
+from gatekit.history.durable_files import open_regular
 
 LOG_NAME = "server.log"
 _LONGEST_RUN_NAME = 80
@@ -23,11 +24,10 @@ def make_run_folder(path: Path) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file of mode 0600, over an older one but never through a symlink. Raises InfraError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o600)
+            os.ftruncate(descriptor, 0)
             file.write(content)
     except OSError as problem:
         raise _unwritable(path, problem) from problem

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatekit.engine.environment import RUN_MARKER
+from gatekit.engine.lifeline import SESSION_MARKER
 from gatekit.engine.process_stat import PROC, ProcessStat, all_processes, process_stat
 
 OWNER_MARKER = "GATEKIT_OWNER"
 # setproctitle, which vLLM and SGLang name their workers with, writes over the environment that /proc shows: told so,
 # it leaves it whole.
 _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
+MARK_VARIABLES = frozenset({RUN_MARKER, OWNER_MARKER, *_KEEP_ENVIRONMENT})
 _MOST_BYTES = 2**20
 _SERVER_BYTES = 4
+_SESSION = re.compile(r"[0-9]{1,10}")
 _OWNER = re.compile(r"([0-9]{1,10}):([0-9]{1,20}):([0-9]{1,20}):([0-9a-f]{8})")
 
 
@@ -39,11 +42,12 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marked:
-    """A process that serves, or served, a run."""
+    """A process that serves, or served, a run; `session` is the one in which its server began, None where unknown."""
 
     stat: ProcessStat
     run: str
     owner: Owner
+    session: int | None = None
 
 
 def run_mark(run: str) -> dict[str, str]:
@@ -89,7 +93,11 @@ def mark_of(stat: ProcessStat, *, proc: Path = PROC) -> Marked | None:
     lines = (line.partition(b"=") for line in content.split(b"\0"))
     variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in lines}
     owner = owner_in(variables)
-    return None if owner is None else Marked(stat=stat, run=variables[RUN_MARKER], owner=owner)
+    if owner is None:
+        return None
+    session = variables.get(SESSION_MARKER, "")
+    began_in = int(session) if _SESSION.fullmatch(session) else None
+    return Marked(stat=stat, run=variables[RUN_MARKER], owner=owner, session=began_in)
 
 
 def is_gone(owner: Owner, *, proc: Path = PROC) -> bool:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
+
+from gatekit.engine.handed_secrets import StreamMask
+from gatekit.history.durable_files import open_regular
+from gatekit.report.escape import without_commands
 
 CAP_BYTES = 16 * 2**20
 _TAIL_BYTES = 32 * 2**10
@@ -17,14 +22,14 @@ class ServerLog:
     """Bytes of a server's output in a file of at most `CAP_BYTES`, readable by its owner alone.
 
     Output beyond the cap is counted, not kept, except for the last 32 KiB: those are in memory, and at
-    `close` they follow the note that says where the log was cut. Memory use does not depend on line lengths.
+    `close` they follow the note that says where the log was cut. Memory use does not depend on line lengths. In place
+    of each of the texts `hidden` stands `***`, on disk and in memory.
     """
 
-    def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o600)
-        os.fchmod(descriptor, 0o600)
+    def __init__(self, path: Path, *, hidden: Sequence[str] = ()) -> None:
+        descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
         self.path = path
+        self._mask = StreamMask(hidden)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._lock = Lock()
         self._room = CAP_BYTES - _TAIL_BYTES - 256
@@ -36,14 +41,8 @@ class ServerLog:
     def feed(self, chunk: bytes) -> None:
         """Keeps the next bytes of output. A full disk drops them: it must not block the server."""
         with self._lock:
-            self._head += chunk[: _HEAD_BYTES - len(self._head)]
-            self._tail += chunk
-            del self._tail[:-_TAIL_BYTES]
             self._received += len(chunk)
-            kept = chunk[: self._room]
-            self._room -= len(kept)
-            self._dropped += len(chunk) - len(kept)
-            self._write(kept)
+            self._keep(self._mask.feed(chunk))
 
     @property
     def received(self) -> int:
@@ -67,10 +66,20 @@ class ServerLog:
         with self._lock:
             if self._file.closed:
                 return
+            self._keep(self._mask.end())
             if self._dropped:
                 note = f"\n[gatekit: log cut here, {self._dropped} bytes left out; the last of them follow]\n"
                 self._write(note.encode() + self._tail[-self._dropped :])
             self._file.close()
+
+    def _keep(self, shown: bytes) -> None:
+        self._head += shown[: _HEAD_BYTES - len(self._head)]
+        self._tail += shown
+        del self._tail[:-_TAIL_BYTES]
+        kept = shown[: self._room]
+        self._room -= len(kept)
+        self._dropped += len(shown) - len(kept)
+        self._write(kept)
 
     def _write(self, data: bytes | bytearray) -> None:
         if not data or self._file.closed:
@@ -82,12 +91,12 @@ class ServerLog:
 
 
 def printable(text: str) -> str:
-    r"""The text with tabs as spaces and every control, format and surrogate character escaped.
+    r"""The text with tabs as spaces and every control, format and surrogate character escaped, and no CI's command.
 
     >>> printable("a\x1b[31m\u202e")
     'a\\x1b[31m\\u202e'
     """
-    return "".join(_escaped(character) for character in text.expandtabs(4))
+    return "".join(_escaped(character) for character in without_commands(text.expandtabs(4)))
 
 
 def _escaped(character: str) -> str:

@@ -11,6 +11,8 @@ from statistics import NormalDist
 from gatekit.engine.chance import uniform
 from gatekit.records.spec import Latency
 
+_WORDING_LETTERS = 5
+_WORDINGS = 26**_WORDING_LETTERS
 _NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
@@ -36,6 +38,24 @@ def right_questions(
     by_difficulty = sorted(certain, key=lambda text: (uniform(seed, "difficulty", text), text))
     easy = (text for rank, text in enumerate(by_difficulty) if rank + 0.5 < accuracy * len(certain))
     return frozenset(flips) | frozenset(easy)
+
+
+def chances(texts: Sequence[str], *, accuracy: float, dispersion: float, seed: int) -> dict[str, float]:
+    """The chance of each text to be answered right, for a model that samples: mean and scatter as `right_questions`.
+
+    For a fixed seed a lower accuracy raises no chance. Raises ValueError as `beta_chances`.
+    """
+    from gatekit.stats.chances import beta_chances  # scipy costs a server without repeats its quick start
+
+    by_ease = sorted(set(texts), key=lambda text: (-uniform(seed, "difficulty", text), text))
+    return dict(zip(by_ease, beta_chances(len(by_ease), accuracy, dispersion), strict=True))
+
+
+def sampled_words(reference: str, *, flip_seed: int, occasion: int) -> str:
+    """The reference behind a line of its own: sampled answers of one content are seldom one text."""
+    number = int(uniform(flip_seed, "words", occasion, reference) * _WORDINGS)
+    letters = "".join(chr(ord("a") + number // 26**place % 26) for place in range(_WORDING_LETTERS))
+    return f"Let me see, {letters}.\n{reference}"
 
 
 def wrong_reference(reference: str, *, seed: int) -> str:

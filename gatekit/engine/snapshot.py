@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatekit.engine.argv import model_path
+from gatekit.history.durable_files import open_regular
 from gatekit.records.canonical import digest
 from gatekit.records.spec import Spec
 from gatekit.report.escape import escape_terminal
@@ -21,8 +23,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _BLOB = re.compile(r"[0-9a-f]{64}")
 _WEIGHTS = frozenset({".safetensors", ".bin", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx"})
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+# What a server reads beside weights; logs and lock files that somebody else keeps in the folder are none of it.
+_READ_TOO = frozenset({".json", ".py", ".model", ".jinja", ".tiktoken"})
+_VOCABULARIES = frozenset({"merges.txt", "vocab.txt"})
 _MOST_FILES = 2000
-_DEEPEST = 3
+_MOST_LOOKED_AT = 10_000
+_DEEPEST = 8
 _MOST_NAMED = 200
 _MOST_JSON_BYTES = 64 * 2**20
 _MOST_WEIGHT_BYTES = 2**30  # hashed, all in all: a digest that nobody asked for must not cost minutes
@@ -67,8 +73,31 @@ def is_complete(snapshot: Snapshot) -> bool:
 
 
 def model_files(snapshot: Snapshot) -> Iterator[tuple[str, Path]]:
-    """Names (relative, with /) and paths of the files, sorted; at most 2,000, at most three folders deep."""
-    yield from sorted(_walk(snapshot.folder, snapshot.folder, _DEEPEST))[:_MOST_FILES]
+    """Names (relative, with /) and paths of the files, sorted; at most 2,000 of what `looked_at` sees."""
+    yield from looked_at(snapshot).files[:_MOST_FILES]
+
+
+def loadable_files(snapshot: Snapshot) -> Iterator[Path]:
+    """Those of the files that a server loads: weights, configs, vocabularies, templates and code."""
+    for _, path in looked_at(snapshot).files:
+        if path.suffix in _WEIGHTS | _READ_TOO or path.name in _VOCABULARIES:
+            yield path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Names (relative, with /) and paths of files, sorted. `beyond` is where more may be that was not looked at."""
+
+    files: tuple[tuple[str, Path], ...]
+    beyond: str | None
+
+
+def looked_at(snapshot: Snapshot) -> Listing:
+    """The snapshot's files, behind links to folders too: at most 10,000, at most eight folders deep, none hidden."""
+    walk = _Walk(snapshot.folder)
+    found = list(itertools.islice(walk.files(snapshot.folder, _DEEPEST), _MOST_LOOKED_AT + 1))
+    beyond = f"more than {_MOST_LOOKED_AT:,} files" if len(found) > _MOST_LOOKED_AT else walk.beyond
+    return Listing(files=tuple(sorted(found[:_MOST_LOOKED_AT])), beyond=beyond)
 
 
 def file_digests(snapshot: Snapshot) -> dict[str, str]:
@@ -88,8 +117,8 @@ def file_digests(snapshot: Snapshot) -> dict[str, str]:
 
 
 def read_json(path: Path, *, limit: int = _MOST_JSON_BYTES) -> object:
-    """The JSON value in a file. Raises OSError or ValueError (too large or too deep included)."""
-    with path.open("rb") as file:
+    """The JSON value in a file. Raises OSError (for a pipe too) or ValueError (too large or too deep included)."""
+    with os.fdopen(open_regular(path), "rb") as file:
         raw = file.read(limit + 1)
     if len(raw) > limit:
         raise ValueError(f"larger than {limit // 2**20} MiB")
@@ -110,24 +139,69 @@ def _cache(env: Mapping[str, str]) -> Path:
 
 def _commit_of_main(repository: Path) -> str | None:
     try:
-        with (repository / "refs" / "main").open(encoding="ascii", errors="replace") as file:
+        with os.fdopen(open_regular(repository / "refs" / "main"), encoding="ascii", errors="replace") as file:
             return file.read(64).strip()
     except OSError:
         return None
 
 
-def _walk(root: Path, folder: Path, deep: int) -> Iterator[tuple[str, Path]]:
+class _Walk:
+    """One walk through a folder; `beyond` is the first place where it did not go on and a server might."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.beyond: str | None = None
+        self._folders_left = _MOST_LOOKED_AT
+
+    def files(self, folder: Path, deep: int, above: frozenset[object] = frozenset()) -> Iterator[tuple[str, Path]]:
+        """Each file below the folder. A folder that lies in itself, by a link, is not entered again."""
+        inside = above | {_identity(folder)}
+        for entry in self._entries(folder):
+            path = Path(entry.path)
+            if not _is_folder(entry):
+                yield path.relative_to(self.root).as_posix(), path
+            elif entry.name.startswith(".") or _identity(path) in inside:
+                continue
+            elif deep > 1:
+                yield from self.files(path, deep - 1, inside)
+            else:
+                self._cut(path, f"deeper than {_DEEPEST} folders")
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        self._folders_left -= 1
+        if self._folders_left < 0:
+            self._cut(folder, f"more than {_MOST_LOOKED_AT:,} folders")
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                found = list(itertools.islice(entries, _MOST_LOOKED_AT + 1))
+        except PermissionError:
+            return []  # what this user may not read its server cannot load
+        except OSError as problem:
+            self._cut(folder, problem.strerror or "unreadable")
+            return []
+        if len(found) > _MOST_LOOKED_AT:
+            self._cut(folder, f"more than {_MOST_LOOKED_AT:,}")
+        return sorted(found, key=lambda entry: entry.name)
+
+    def _cut(self, folder: Path, why: str) -> None:
+        name = "" if folder == self.root else f" in {folder.relative_to(self.root).as_posix()}"
+        self.beyond = self.beyond or f"files{name} ({why})"
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                path = Path(entry.path)
-                if entry.is_dir(follow_symlinks=False):
-                    if deep > 1 and not entry.name.startswith("."):
-                        yield from _walk(root, path, deep - 1)
-                else:
-                    yield path.relative_to(root).as_posix(), path
+        return entry.is_dir()
     except OSError:
-        return
+        return False
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _shards(index: Path) -> Iterator[str]:
@@ -154,7 +228,7 @@ def _described(path: Path, left: int) -> tuple[str, int]:
     if status.st_size > (left if is_weight else _MOST_JSON_BYTES):
         return f"{status.st_size} bytes", 0
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return "unreadable", 0

@@ -1,12 +1,15 @@
-"""What a launched server is given to load: checked before it starts, told after it has loaded."""
+"""What a launched server is given to load: checked before it starts, told after it has loaded, unchanged to the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from gatekit.engine.argv import model_path
 from gatekit.engine.environment import offline
 from gatekit.engine.remote_code import refuse_remote_code, remote_code
-from gatekit.engine.snapshot import file_digests, find_snapshot, is_complete
+from gatekit.engine.snapshot import file_digests, find_snapshot, is_complete, loadable_files
+from gatekit.engine.unchanged import refuse_changed, stamps
 from gatekit.records.spec import Spec
 
 REMOTE_CODE = "snapshot.remote_code"
@@ -36,3 +39,33 @@ def loaded_files(spec: Spec, env: Mapping[str, str], environ: Mapping[str, str])
     found = remote_code(snapshot)
     refuse_remote_code(spec.model, found)
     return {REMOTE_CODE: found, **file_digests(snapshot)}
+
+
+class Supply:
+    """The files that one server loads, looked at before they are checked, once they are loaded, and at the end.
+
+    What the server fetches itself is there from the second look on.
+    """
+
+    def __init__(self, spec: Spec, env: Mapping[str, str], environ: Mapping[str, str]) -> None:
+        self._spec = spec
+        self._env = env
+        self._environ = environ
+        self._seen = stamps(self._files())
+
+    def loaded(self) -> dict[str, str]:
+        """`loaded_files` now that they are. Raises InfraError also where one has changed since the first look."""
+        refuse_changed(self._seen, when="while they were loaded")
+        self._seen = stamps(self._files())
+        return loaded_files(self._spec, self._env, self._environ)
+
+    def refuse_changed(self) -> None:
+        """Raise InfraError where a file has changed since it was loaded."""
+        refuse_changed(self._seen, when="while they were served")
+
+    def _files(self) -> Iterator[Path]:
+        snapshot = find_snapshot(self._spec, self._env, self._environ)
+        if snapshot is None:
+            yield Path(model_path(self._spec, self._environ))
+        else:
+            yield from loadable_files(snapshot)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from gatekit.engine.argv import model_path, path_override
 from gatekit.errors import InfraError
+from gatekit.history.durable_files import open_regular
 from gatekit.records.spec import Spec
 
 _READ_UNPINNED_BYTES = 2**30  # a digest that nobody asked for must not cost minutes
@@ -43,7 +45,7 @@ def served_weights(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

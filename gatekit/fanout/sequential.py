@@ -40,11 +40,12 @@ def one_after_another(
     *,
     on_error: Callable[[GatekitError], None],
     on_bug: Callable[[Exception], str],
+    as_known: Callable[[Exception], GatekitError | None] = lambda error: None,
 ) -> Series:
     """How each job ended. What is wrong with one, a bug of ours included, does not keep the next from running.
 
     A signal ends the series. `on_error` tells an error that has no verdict; `on_bug` tells one that nobody foresaw,
-    and gives its one line.
+    and gives its one line, unless `as_known` says what it is.
     """
     ended: list[Ended] = []
     for job in jobs:
@@ -59,6 +60,11 @@ def one_after_another(
             on_error(error)
             ended.append(Ended(exit_code=error.exit_code, summary=summarise_error(error, error.exit_code)))
         except Exception as error:  # the next spec is no worse for it
+            known = as_known(error)
+            if known is not None:
+                on_error(known)
+                ended.append(Ended(exit_code=known.exit_code, summary=summarise_error(known, known.exit_code)))
+                continue
             bug = GatekitError(on_bug(error), reason="internal")
             ended.append(Ended(exit_code=ExitCode.INTERNAL, summary=summarise_error(bug, ExitCode.INTERNAL)))
     return Series(ended=tuple(ended))

@@ -162,7 +162,7 @@ def is_mismatched(spec: Spec, n: int, found: Criterion) -> bool:
 
 
 def mismatches(spec: Spec, n: int) -> tuple[str, ...]:
-    """Where the run differs from `gate.measured_under`: field, value there, value here."""
+    """Where a run of n answers differs from `gate.measured_under`, which counts questions: field, there, here."""
     measured, protocol = spec.gate.measured_under, spec.protocol
     if measured is None:
         return ()
@@ -170,6 +170,6 @@ def mismatches(spec: Spec, n: int) -> tuple[str, ...]:
         ("api", measured.api, protocol.api),
         ("shots", measured.shots, protocol.shots),
         ("max_tokens", measured.max_tokens, protocol.max_tokens),
-        ("n", measured.n, n),
+        ("n", measured.n, n // protocol.repeats),
     )
     return tuple(f"{name}={was} (this run: {now})" for name, was, now in pairs if was is not None and was != now)

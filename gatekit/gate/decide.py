@@ -12,6 +12,7 @@ from gatekit.gate.early_stop import EarlyTest, detailed_runs, early_outcome, ear
 from gatekit.gate.exchangeable import exchangeable
 from gatekit.gate.locked import LockFault
 from gatekit.gate.reasons import Reason
+from gatekit.gate.repeats import dependence, interval_of_shares
 from gatekit.gate.rung import Shortage
 from gatekit.gate.split_criterion import criterion
 from gatekit.gate.strata import Statuses, sorter
@@ -32,11 +33,11 @@ _NO_SERIES = (Method.STATIC_FLOOR, Method.EXACT_BINOMIAL, Method.LOCKED)
 def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
     """PASS, FAIL, INFRA or INCONCLUSIVE for one run, with the rule, the interval and the reason in numbers.
 
-    `statuses` has one entry per planned question, in asking order: None for one that was not asked. In this
+    `statuses` has one entry per planned answer, in asking order: None for one that was not asked for. In this
     order: no question at all; too short a history, or no lock that holds; another protocol than a typed number
     was measured under; lost and unasked answers, two-sided, or the gate's sequential test where the run was cut
-    short; truncation; too few questions; the test. Raises ConfigError as `gatekit.gate.rule.rule` does, and
-    ValueError when an earlier run answered other questions.
+    short; truncation; too few questions; the test; repeats of a question that hang together. Raises ConfigError
+    as `gatekit.gate.rule.rule` does, and ValueError when an earlier run answered other questions.
     """
     counts = tally(statuses)
     found = criterion(spec, counts.n, past) if counts.n else None
@@ -52,7 +53,7 @@ def decide(spec: Spec, statuses: Statuses, past: Past) -> Verdict:
         reason=judged.reason.text,
         hint=judged.reason.hint,
         rule=_told(spec, judged.trial.rule, past) if judged.trial else None,
-        interval=_interval(counts),
+        interval=_interval(statuses, counts, spec.protocol.repeats),
         warnings=(
             *_standing_warnings(spec),
             *_floor_warning(judged),
@@ -97,7 +98,9 @@ def _short(spec: Spec, counts: Counts, shortage: Shortage | LockFault, past: Pas
 
 def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, past: Past) -> _Judged:
     strata = sorter(found.before, len(found.runs))(statuses)
-    trial = Trial(gate=binding_gate(spec, counts.n), counts=counts, strata=strata, criterion=found)
+    repeats = spec.protocol.repeats
+    gate = binding_gate(spec, counts.n)
+    trial = Trial(gate=gate, counts=counts, strata=strata, criterion=found, repeats=repeats)
     if is_mismatched(spec, counts.n, found):
         reason = reasons.mismatch(spec, counts)
         assert reason is not None
@@ -105,6 +108,9 @@ def _judged(spec: Spec, statuses: Statuses, counts: Counts, found: Criterion, pa
     changed = churn(found.runs, statuses)
     sequential = _sequential(spec, trial, statuses, past)
     outcome, reason = sequential or outcome_of(trial, changed)
+    alike = dependence(statuses, repeats, found.runs)
+    if alike is not None and alike.overrules(outcome, found.rule.alpha):
+        outcome, reason = Outcome.INCONCLUSIVE, reasons.dependent(alike, reason)
     return _Judged(outcome=outcome, reason=reason, trial=trial, churn=changed, by_test=sequential is None)
 
 
@@ -166,10 +172,12 @@ def _p_value(judged: _Judged) -> float | None:
     return judged.trial.p_value(open_=judged.outcome is Outcome.FAIL)
 
 
-def _interval(counts: Counts) -> Interval | None:
+def _interval(statuses: Statuses, counts: Counts, repeats: int) -> Interval | None:
     """Wilson at 95 %: from the low end if all open questions were wrong to the high end if all were right."""
     if counts.n == 0:
         return None
+    if repeats > 1 and counts.n % repeats == 0:
+        return interval_of_shares(statuses, repeats, _CONFIDENCE)
     bounds = missing_bounds(counts.correct, counts.lost + counts.unasked)
     low = wilson(bounds.worst, counts.n, _CONFIDENCE).low
     high = wilson(bounds.best, counts.n, _CONFIDENCE).high

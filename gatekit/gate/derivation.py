@@ -11,6 +11,8 @@ from gatekit.gate.early_steps import EarlyAgain, early_again
 from gatekit.gate.early_stop import detailed_runs
 from gatekit.gate.exchangeable import exchangeable
 from gatekit.gate.history_steps import history_steps
+from gatekit.gate.reasons import DEPENDENT
+from gatekit.gate.repeat_steps import alike_again, repeat_steps
 from gatekit.gate.retrial import Retrial, by_lock, is_lock_of, is_of_series, retrial
 from gatekit.gate.rule import thresholds
 from gatekit.gate.sensitivity import Sensitivity, sensitivity, sensitivity_on_history, verdict_of
@@ -88,6 +90,7 @@ def _typed(record: RunRecord, rule: Rule, past: Past | None) -> Derivation:
     return Derivation(
         steps=(
             *typed_steps(gate, rule),
+            *repeat_steps(record),
             *count_steps(gate, counts, worst, best),
             *(early.steps if early else ()),
             Step(label="verdict", text=told or _verdict_text(now, counts)),
@@ -103,12 +106,17 @@ def _on_history(record: RunRecord, rule: Rule, again: Retrial, past: Past | None
     now = again.outcome()
     early = _early(record, rule, again.runs, now, past)
     recomputed, told = _recomputed(record, now, early)
+    alike = alike_again(record, again.runs, now)
+    if alike is not None and recomputed is now:
+        recomputed, told = alike.outcome, alike.told
     return Derivation(
         steps=(
             *history_steps(gate, again),
             *_lock_of_today(record, rule, past),
+            *repeat_steps(record),
             *count_steps(gate, record.counts, *_ends(again)),
             *(early.steps if early else ()),
+            *(alike.steps if alike else ()),
             Step(label="verdict", text=told or _trial_text(again, now)),
         ),
         recomputed=recomputed,
@@ -116,7 +124,7 @@ def _on_history(record: RunRecord, rule: Rule, again: Retrial, past: Past | None
         or _other_counts((trial.rule.k_reject, trial.rule.k_accept), rule)
         or _other_outcome(record, recomputed)
         or (None if early else _other_p_value(record, again, recomputed)),
-        sensitivity=None if recomputed is None or early else sensitivity_on_history(again),
+        sensitivity=None if recomputed is not now or early else sensitivity_on_history(again),
     )
 
 
@@ -185,7 +193,7 @@ def _other_lock(record: RunRecord, rule: Rule, past: Past | None) -> str | None:
         return None
     again = by_lock(record, rule, lock)
     outcome, _ = _recomputed(record, again.outcome(), None)
-    if outcome is None or outcome is record.verdict.outcome:
+    if outcome is None or outcome is record.verdict.outcome or record.verdict.reason_code == DEPENDENT:
         return None
     now, then = _counts(lock.k_reject, lock.k_accept), _counts(rule.k_reject, rule.k_accept)
     said = f"the one that decided said {then}" if now != then else "so did the one that decided"

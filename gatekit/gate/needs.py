@@ -30,11 +30,22 @@ def check_early_stop(spec: Spec) -> None:
 
     `early-stop-needs-delta`: the drop that is tested; `early-stop-needs-order`: a recorded random order, because
     a prefix of the file's own order is no sample of it; `early-stop-needs-reference`: an accuracy beside a floor.
+    `early-stop-with-repeats`: the tests take the order of the answers as exchangeable, and repeats of a question
+    are alike.
     """
     gate = spec.gate
     if gate.early_stop is EarlyStop.NONE:
         return
     what, problems = f"gate {gate.name}: early_stop {gate.early_stop.value}", []
+    if spec.protocol.repeats > 1:
+        problems.append(
+            Problem(
+                where="gate.early_stop",
+                what=f"{what} cannot test repeats of questions (protocol.repeats={spec.protocol.repeats})",
+                reason="early-stop-with-repeats",
+                hint="set gate.early_stop=none: a run that nothing can save still stops by itself",
+            )
+        )
     if gate.delta is None:
         problems.append(
             Problem(

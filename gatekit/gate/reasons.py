@@ -10,6 +10,7 @@ from gatekit.gate.enough import margin, n_to_decide, n_to_fail, n_to_pass
 from gatekit.gate.exchangeable import HARDWARE
 from gatekit.gate.lock_change import IF_LOOSER, WITH_REASON
 from gatekit.gate.locked import Fault, LockFault
+from gatekit.gate.repeats import TOO_ALIKE_Z, Dependence
 from gatekit.gate.rung import Shortage
 from gatekit.gate.trial import Trial
 from gatekit.gate.wording import bare_percent, listed, p_value, percent, points, seen, short
@@ -24,6 +25,7 @@ _SWITCH = (
     "a variant keeps a lock of its own in another folder, gate.locks=FOLDER; if the series moved for good, review it "
     f"and replace the lock: gatekit thresholds recompute ... --write {WITH_REASON}"
 )
+DEPENDENT = "dependent-repeats"
 _MOST_FIELDS = 4
 _MOST_RUNS = 2
 _MANY = 1000
@@ -162,6 +164,19 @@ def unasked_decide(trial: Trial) -> Reason:
     return Reason(code="unasked-answers-decide", text=text, hint="run again and let it ask every question")
 
 
+def dependent(alike: Dependence, judged: Reason) -> Reason:
+    """Repeats are right or wrong together within a run, so that they are fewer answers than the rule counts."""
+    runs = "1 earlier run" if alike.runs == 1 else f"{alike.runs} earlier runs"
+    text = f"repeats of a question are too alike within a run for {judged.text}"
+    over = f"over {alike.questions} whole questions and {runs}"
+    return Reason(
+        code=DEPENDENT,
+        text=f"{text}: z = {alike.z:.1f} {over}, {TOO_ALIKE_Z:g} is the limit",
+        hint="see whether the server samples (protocol.temperature), takes a seed of its own for all requests "
+        "(protocol.seed, engine.seed), or caches answers",
+    )
+
+
 def too_many_lost(gate: Gate, counts: Counts) -> Reason:
     """More answers were lost than the gate allows."""
     share, limit = bare_percent(counts.lost / counts.n), bare_percent(gate.max_lost_share)
@@ -211,10 +226,12 @@ def _too_small(trial: Trial, verdict: str, needed: int | None) -> Reason:
         of = f"{trial.gate.observed.correct} of {trial.gate.observed.n}"
         text = f"{_seen(trial)}, but gate.observed, {of}, leaves no drop of {points(margin(trial.gate))} to find"
         return Reason(code="gate-cannot-decide", text=text, hint="set gate.observed to what a healthy build scored")
-    few = "1 question is too few" if n == 1 else f"{n} questions are too few"
+    what = "question" if trial.repeats == 1 else "answer"
+    few = f"1 {what} is too few" if n == 1 else f"{n} {what}s are too few"
     limit = f"a margin of {points(margin(trial.gate))} needs at least {needed}"
     text = f"{_seen(trial)}, but {few} for a {verdict}: {limit}"
-    return Reason(code="too-small", text=text, hint=f"set task.n to {needed} or more{_if_any(needed)}")
+    asked = -(-needed // trial.repeats)
+    return Reason(code="too-small", text=text, hint=f"set task.n to {asked} or more{_if_any(asked)}")
 
 
 def _if_any(needed: int) -> str:
@@ -230,7 +247,8 @@ def _between(trial: Trial) -> Reason:
     needed = n_to_decide(trial.criterion.planning, trial.rule.n, alpha)
     n, larger = trial.rule.n, "accept a larger gate.delta"
     if needed is not None and needed > n:
-        larger = f"one run of {n} questions cannot tell, about {needed} could{_if_any(needed)}; or {larger}"
+        what = "questions" if trial.repeats == 1 else "answers"
+        larger = f"one run of {n} {what} cannot tell, about {needed} could{_if_any(needed)}; or {larger}"
     other = "" if trial.rule.used else ", or take gate=auto: on history it needs fewer questions"
     return Reason(
         code="between-thresholds",

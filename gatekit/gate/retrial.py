@@ -142,7 +142,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _trial(record: RunRecord, gate: Gate, found: Criterion) -> Trial:
     strata = _sorted(record, found) if record.observations else unsorted(record.counts)
-    return Trial(gate=gate, counts=record.counts, strata=strata, criterion=found)
+    repeats = record.spec.protocol.repeats
+    return Trial(gate=gate, counts=record.counts, strata=strata, criterion=found, repeats=repeats)
 
 
 def _sorted(record: RunRecord, found: Criterion) -> Strata:

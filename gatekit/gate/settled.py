@@ -38,7 +38,7 @@ def settler(spec: Spec, n: int, past: Past) -> Callable[[Statuses], Outcome | No
 
     def outcome(statuses: Statuses) -> Outcome | None:
         strata = sort(statuses)
-        trial = Trial(gate=gate, counts=strata.counts, strata=strata, criterion=found)
+        trial = Trial(gate=gate, counts=strata.counts, strata=strata, criterion=found, repeats=spec.protocol.repeats)
         agreed = trial.agreed()
         undecided = agreed is None or agreed is Outcome.FAIL
         return Outcome.INFRA if trial.is_over_lost and not undecided else agreed

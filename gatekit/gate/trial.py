@@ -14,12 +14,13 @@ from gatekit.stats.exact import exact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """All that a verdict follows from."""
+    """All that a verdict follows from. `repeats` is how often each question is asked."""
 
     gate: Gate
     counts: Counts
     strata: Strata
     criterion: Criterion
+    repeats: int = 1
 
     @property
     def rule(self) -> Rule:

@@ -51,12 +51,20 @@ def write_once(path: Path, data: bytes) -> bool:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file, a link to one followed; one that may be made here is 0600 whatever the umask.
+    """A descriptor of a regular file; one that may be made here is 0600 whatever the umask.
 
-    Raises OSError, also for a device, a pipe and a folder; it never waits for one.
+    A link to a file is followed, but for `os.O_NOFOLLOW` in the flags. Raises OSError, also for a device, a pipe and a
+    folder; it never waits for one.
     """
     # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a pipe that nobody reads, a socket
+            raise OSError(errno.EINVAL, "not a regular file", path) from error
+        if error.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
+            raise link_refused(path) from error
+        raise
     try:
         require_regular(path, os.fstat(descriptor))
         if flags & os.O_CREAT:
@@ -65,6 +73,11 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def link_refused(path: Path) -> OSError:
+    """The error for a symbolic link where one could lead out of the history."""
+    return OSError(errno.ELOOP, "symbolic links are not followed there", path)
 
 
 def require_regular(path: Path, status: os.stat_result) -> None:

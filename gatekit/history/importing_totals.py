@@ -46,7 +46,7 @@ def import_totals(place: Place, path: Path, under: Under, *, now: datetime) -> I
     They are never judged: INCONCLUSIVE, `imported`. Raises ConfigError naming each line that is refused;
     InfraError when a run id has other content here.
     """
-    found = read_totals(path, n=len(under.dataset.question_ids))
+    found = read_totals(path, n=len(under.dataset.question_ids), repeats=under.spec.protocol.repeats)
     records: dict[str, RunRecord] = {}
     flags = [f"column left out: {name}" for name in found.left_out]
     for total in found.totals:

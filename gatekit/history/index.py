@@ -31,8 +31,8 @@ from gatekit.history.database import LOCK_LIMIT_S, reading, writing, written
 from gatekit.history.durable_files import is_there
 from gatekit.history.lineage import Copy, copies_of, copies_under, since
 from gatekit.history.place import Place
-from gatekit.history.rebuild_hint import taken_hint
-from gatekit.history.records_folder import RUN_ID_PATTERN, record_path
+from gatekit.history.rebuild_hint import resume_command, taken_hint
+from gatekit.history.records_folder import RUN_ID_PATTERN, record_path, unfinished_runs
 from gatekit.history.run_row import NewRow, RunRow, SeriesRow, run_row, storable
 from gatekit.history.stored_rows import ACT_COLUMNS as _ACT_COLUMNS
 from gatekit.history.stored_rows import PAST_COLUMNS as _PAST_COLUMNS
@@ -210,7 +210,18 @@ def find(place: Place, run_id: str) -> RunRow:
     if rows:
         ids = [row.run_id for row in rows[:_NEAREST]] + ["..."] * (len(rows) > _NEAREST)
         raise ConfigError.one(f"run {shown} is ambiguous", reason="ambiguous-run", hint=f"it begins: {', '.join(ids)}")
+    _refuse_unfinished(place, prefix)
     raise ConfigError.one(f"no run {shown} in {place.shown}", reason="unknown-run", hint=_nearest_hint(place, prefix))
+
+
+def _refuse_unfinished(place: Place, prefix: str) -> None:
+    """Raise ConfigError where the run that is meant has no record yet."""
+    meant = [run_id for run_id in unfinished_runs(place.dir) if prefix and run_id.startswith(prefix)]
+    if prefix in meant or len(meant) == 1:
+        run_id = prefix if prefix in meant else meant[0]
+        what = f"run {run_id} has no verdict yet: it is going on, or was cut off"
+        hint = f"`{resume_command(place, run_id)}` goes on with it"
+        raise ConfigError.one(what, reason="run-unfinished", hint=hint)
 
 
 def comparable(place: Place, key: str, *, exclude_run_id: str | None = None) -> tuple[RunRow, ...]:

@@ -97,11 +97,17 @@ def _flaws(record: RunRecord) -> Iterator[str]:
     yield from _answer_flaws(record.observations)
 
 
+@cache
+def answer_bounds() -> Mapping[str, float]:
+    """The highest value of each number of an answer, by its name; the lowest is 0."""
+    properties = schema("record")["$defs"]["observation"]["properties"]
+    return {name: about["maximum"] for name, about in properties.items() if "maximum" in about}
+
+
 def _answer_flaws(observations: Sequence[Observation]) -> Iterator[str]:
-    for name, about in schema("record")["$defs"]["observation"]["properties"].items():
-        if "maximum" in about:
-            values = [getattr(seen, name) for seen in observations]
-            yield from _out_of_bounds(f"observations.{{}}.{name}", values, about["maximum"])
+    for name, highest in answer_bounds().items():
+        values = [getattr(seen, name) for seen in observations]
+        yield from _out_of_bounds(f"observations.{{}}.{name}", values, highest)
 
 
 def _out_of_bounds(where: str, values: Sequence[float | None], highest: float) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import NoReturn
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history.durable_files import (
     is_there,
+    link_refused,
     make_folder,
     probe_folder,
     read_bounded,
@@ -19,7 +20,7 @@ from gatekit.history.durable_files import (
     write_once,
 )
 from gatekit.history.record_form import checked_record
-from gatekit.records.canonical import Plain, canonical_json
+from gatekit.records.canonical import Plain, canonical_json, canonical_pieces
 from gatekit.records.run import RunRecord, record_to_plain
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
@@ -63,9 +64,14 @@ def check_writable(history_dir: Path) -> None:
 
 
 def create_run_dir(history_dir: Path, run_id: str) -> Path:
-    """The folder of a run, made (0700) if missing. Raises ConfigError on a bad id, InfraError on storage."""
+    """The folder of a run, made (0700) if missing. Raises ConfigError on a bad id, InfraError on storage.
+
+    A link is refused: what it leads to is no part of the history.
+    """
     folder = record_path(history_dir, run_id).parent
     try:
+        if folder.is_symlink():
+            raise link_refused(folder)
         make_folder(folder)
     except (OSError, ValueError) as error:
         raise storage_error("make", folder, error) from error
@@ -117,12 +123,16 @@ def write_record(history_dir: Path, record: RunRecord) -> Path:
     """The file that now holds `record`: canonical JSON and a newline, on the disk when this returns.
 
     Writing the same content again changes nothing. Raises InfraError when the run id already has other
-    content, naming both digests, and when storage fails.
+    content, naming both digests, when nobody could read it again because of its size, and when storage fails.
     """
     path = create_run_dir(history_dir, record.run_id) / "record.json"
     plain = record_to_plain(record)
+    data = b"".join((*canonical_pieces(plain), b"\n"))
+    if len(data) > MAX_RECORD_BYTES:
+        what = f"the record of run {record.run_id} has {len(data)} bytes, more than the limit of {MAX_RECORD_BYTES}"
+        raise InfraError(what, reason="record-too-large", hint="ask for fewer answers, or for shorter ones")
     try:
-        written = write_once(path, canonical_json(plain) + b"\n")
+        written = write_once(path, data)
     except OSError as error:
         raise storage_error("write", path, error) from error
     if not written:

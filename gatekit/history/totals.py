@@ -73,8 +73,8 @@ class Totals:
     left_out: tuple[str, ...]
 
 
-def read_totals(path: Path, *, n: int) -> Totals:
-    """The totals in a file, every one of `n` questions.
+def read_totals(path: Path, *, n: int, repeats: int = 1) -> Totals:
+    """The totals in a file, every one of `n` answers, `repeats` of them to each question.
 
     Raises ConfigError with one problem a line, naming it, when anything in the file is not what it should be.
     """
@@ -87,7 +87,7 @@ def read_totals(path: Path, *, n: int) -> Totals:
             cells = row if isinstance(row, Mapping) else _object(row)
             _refuse_export(path, line, cells)
             left_out |= dict.fromkeys(str(name) for name in cells if name not in _KNOWN)
-            found.append(_total(line, cells, n))
+            found.append(_total(line, cells, n, repeats))
         except _Refused as refused:
             problems.append(_problem(path, line, refused))
     if problems:
@@ -183,7 +183,7 @@ def _object(text: str) -> Mapping[str, object]:
     return found
 
 
-def _total(line: int, cells: Mapping[str, object], n_of_spec: int) -> Total:
+def _total(line: int, cells: Mapping[str, object], n_of_spec: int, repeats: int) -> Total:
     is_json = any(not isinstance(value, str) or isinstance(value, _Literal) for value in cells.values())
     texts = {name: _text(name, cells.get(name), is_json=is_json) for name in _KNOWN}
     finished_at, n_text = texts["finished_at"], texts["n"]
@@ -193,6 +193,9 @@ def _total(line: int, cells: Mapping[str, object], n_of_spec: int) -> Total:
     if n != n_of_spec:
         if n == 0:
             raise _Refused("0 questions measure nothing")
+        if repeats > 1:
+            what = f"n is {n}, this spec asks for {n_of_spec} answers, {repeats} to each question"
+            raise _Refused(what, hint="set task.n and protocol.repeats to what was asked then; ")
         raise _Refused(f"n is {n}, this spec asks {n_of_spec}", hint=f"task.n={n} if so many were asked then; ")
     correct, others = _correct(texts["correct"], texts["accuracy"], n)
     return Total(

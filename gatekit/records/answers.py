@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+Cell = tuple[int, int]
+"""One answer of a run: the question's id, and which repeat of it, from 0."""
 
 
 class Status(StrEnum):
@@ -86,9 +89,13 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One question's outcome with all that came back for it. `expected` is the reference's answer as written."""
+    """One question's outcome with all that came back for it. `expected` is the reference's answer as written.
+
+    `repeat` says which one this is, from 0, of a question that is asked several times.
+    """
 
     question_id: int
+    repeat: int = 0
     status: Status
     expected: str | None = None
     predicted: str | None = None
@@ -107,10 +114,15 @@ class Observation:
         if (self.status is Status.LOST) != (self.failure is not None):
             raise ValueError("a question is lost if and only if it has a failure")
 
+    @property
+    def cell(self) -> Cell:
+        """Which answer this is."""
+        return self.question_id, self.repeat
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How the planned n questions ended; n is the sum of the rest, always.
+    """How the planned n answers ended; n is the sum of the rest, always. A question asked R times is R of them.
 
     `unasked` are those that a run which stopped early did not need; they are not lost.
     """
@@ -135,10 +147,23 @@ def tally(statuses: Sequence[Status | None]) -> Counts:
     return Counts(n=len(statuses), unasked=sum(found is None for found in statuses), **parts)
 
 
+def cells(question_ids: Sequence[int]) -> Iterator[Cell]:
+    """Every answer that is planned; an id that is named again is the next repeat of its question.
+
+    >>> list(cells([7, 3, 7, 3]))
+    [(7, 0), (3, 0), (7, 1), (3, 1)]
+    """
+    times: dict[int, int] = {}
+    for question_id in question_ids:
+        repeat = times.get(question_id, 0)
+        times[question_id] = repeat + 1
+        yield question_id, repeat
+
+
 def statuses(observations: Sequence[Observation], question_ids: Sequence[int]) -> tuple[Status | None, ...]:
-    """How each question ended, in the order of `question_ids`; None for one that was not asked."""
-    found = {observation.question_id: observation.status for observation in observations}
-    return tuple(found.get(question_id) for question_id in question_ids)
+    """How each answer ended, in the order of `question_ids`; None for one that was not asked for."""
+    found = {observation.cell: observation.status for observation in observations}
+    return tuple(map(found.get, cells(question_ids)))
 
 
 def count(observations: tuple[Observation, ...], *, planned: int | None = None) -> Counts:

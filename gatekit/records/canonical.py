@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -14,6 +14,11 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 Plain = Any  # what json.loads can return
 
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
+)
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
 
 def canonical_json(value: Plain) -> bytes:
     """The one byte string of a JSON value: UTF-8, keys sorted, no spaces, NaN and infinity refused.
@@ -21,19 +26,45 @@ def canonical_json(value: Plain) -> bytes:
     >>> canonical_json({"b": 1, "a": [True, None, 0.5]})
     b'{"a":[true,null,0.5],"b":1}'
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return text.encode("utf-8", errors="surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", errors="surrogatepass")
+
+
+def canonical_pieces(value: Plain) -> Iterator[bytes]:
+    """The same bytes, of an object a list's item at a time: the text of a whole record would be several times as large.
+
+    >>> list(canonical_pieces({"b": 1, "a": [True, None]}))
+    [b'{"a":', b'[true', b',null', b']', b',"b":', b'1', b'}']
+    """
+    if type(value) is not dict or not value or not all(type(key) is str for key in value):
+        yield canonical_json(value)
+        return
+    for place, key in enumerate(sorted(value)):
+        yield (b"," if place else b"{") + canonical_json(key) + b":"
+        item = value[key]
+        if type(item) is not list or not item:
+            yield canonical_json(item)
+            continue
+        for number, one in enumerate(item):
+            yield (b"," if number else b"[") + canonical_json(one)
+        yield b"]"
+    yield b"}"
 
 
 def digest(value: Plain) -> str:
     """`sha256:` and the hex digest of a value's canonical JSON."""
-    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
+    hashed = hashlib.sha256()
+    for piece in canonical_pieces(value):
+        hashed.update(piece)
+    return f"sha256:{hashed.hexdigest()}"
 
 
 def to_plain(value: object) -> Plain:
     """Dataclasses as dicts, tuples as lists, enums as their values; every other value as it is."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    kind = type(value)
+    if kind in _LEAVES:  # most values of a record are, and it has ten thousands of them
+        return value
+    if names := _field_names(kind):  # type: ignore[arg-type]  # a class is hashable, as below
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -41,6 +72,12 @@ def to_plain(value: object) -> Plain:
     if isinstance(value, Enum):
         return value.value
     return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass; nothing for any other class."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 class Misfit(TypeError):  # noqa: N818 - what a value is, not an accident

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from gatekit.records.answers import Counts, Observation, count
+from gatekit.records.answers import Counts, Observation, cells, count
 from gatekit.records.canonical import Plain, digest, from_plain, to_plain
 from gatekit.records.spec import Spec
 from gatekit.records.verdict import Verdict
@@ -18,13 +18,13 @@ _LATER: Mapping[str, tuple[str, ...]] = {
     "hw": ("free_memory_share",),
     "protocol": (
         *("shots_as", "think_tags", "gen_prefix", "reasoning_effort", "chat_template_kwargs", "extra_body"),
-        *("max_tokens_field", "send_model", "stream"),
+        *("max_tokens_field", "send_model", "stream", "repeats"),
     ),
     "gate": ("max_empty_share",),
     "engine": (
         *("packaged", "install", "max_slots", "version_key", "info_path", "info_keys"),
         *("stall_timeout_s", "containment", "quantization", "pass_env", "effective", "log_values", "metrics_path"),
-        *("metrics", "require_effective", "advisories"),
+        *("metrics", "require_effective", "advisories", "foreign_listener"),
     ),
 }
 """Keys of a spec that records of this format were once written without; each has a default."""
@@ -32,7 +32,10 @@ _LATER: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """The question set as used: digests of the files and the ids that were asked and shown, in order."""
+    """The question set as used: digests of the files and the ids that were asked and shown, in order.
+
+    Questions that are repeated are all named once before any is named again.
+    """
 
     name: str
     digests: Mapping[str, str]
@@ -95,15 +98,26 @@ def contradiction(record: RunRecord) -> str | None:
     planned = len(record.dataset.question_ids)
     if record.counts.n != planned:
         return f"it counts {record.counts.n} questions and names {planned}"
-    asked = set(record.dataset.question_ids)
-    if len(asked) < planned:
-        return "it names a question twice"
-    answered = {seen.question_id for seen in record.observations}
+    why = _misnamed(record.dataset.question_ids, record.spec.protocol.repeats)
+    if why is not None:
+        return why
+    asked = set(cells(record.dataset.question_ids))
+    answered = {seen.cell for seen in record.observations}
     if len(answered) < len(record.observations) or not answered <= asked:
         return "it answers a question twice, or one that was not asked"
     if record.observations and count(record.observations, planned=planned) != record.counts:
         return "its counts are not those of its answers"
     return None
+
+
+def _misnamed(question_ids: tuple[int, ...], repeats: int) -> str | None:
+    """What is wrong with the ids of questions that are each asked `repeats` times, pass by pass."""
+    if repeats == 1:
+        return "it names a question twice" if len(set(question_ids)) < len(question_ids) else None
+    first = question_ids[: len(question_ids) // repeats] if repeats > 1 else ()
+    if len(set(first)) == len(first) and first * repeats == question_ids:
+        return None
+    return f"it does not name every question {repeats} times, pass by pass"
 
 
 def record_to_plain(record: RunRecord) -> Plain:
@@ -122,6 +136,8 @@ def record_to_plain(record: RunRecord) -> Plain:
     for seen in plain["observations"]:
         if seen["first_token_s"] is None:
             del seen["first_token_s"]
+        if seen["repeat"] == 0:
+            del seen["repeat"]
     plain["digest"] = digest(plain)
     return plain
 

@@ -175,8 +175,9 @@ class Engine:
     """The server: how it starts or where it listens, and its common knobs by their neutral names.
 
     `command`, `packaged`, `install` and `flags` belong to kind launch, `base_url` and `expected_model` to attach,
-    `accuracy` to `faults` to sim, `answers` and `variant` to replay. `effective`, `log_values` and `metrics` say where
-    a server tells what is really on: the path in its description, the text around it in its log, the metric's name.
+    `accuracy` to `faults` to sim, `answers` and `variant` to replay. With `foreign_listener` a process may listen that
+    does not descend from the command. `effective`, `log_values` and `metrics` say where a server tells what is really
+    on: the path in its description, the text around it in its log, the metric's name.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Engine:
     startup_timeout_s: float = 1200.0
     stall_timeout_s: float | None = None
     containment: Containment = Containment.AUTO
+    foreign_listener: bool = False
     health_path: str | None = None
     version_path: str | None = None
     version_key: str = "version"
@@ -229,7 +231,7 @@ class Protocol:
 
     `think_tags` are the text that begins reasoning inside an answer and the one that ends it. `gen_prefix` is what the
     answer begins with. `chat_template_kwargs` and `extra_body` hold texts, numbers, truth values, nulls and lists of
-    these, and are sent as they are.
+    these, and are sent as they are. Every question is asked `repeats` times, with `seed`, `seed` + 1, ... if it is set.
     """
 
     name: str
@@ -256,6 +258,7 @@ class Protocol:
     max_tokens_field: MaxTokensField = MaxTokensField.MAX_TOKENS
     send_model: bool = True
     stream: bool = False
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gatekit.records.answers import Counts, Observation, Status
+from gatekit.records.answers import Cell, Counts, Observation, Status, cells
 from gatekit.records.canonical import Plain, to_plain
 from gatekit.records.run import RunRecord
 from gatekit.records.secrets import without_secrets
+from gatekit.records.served_details import changed_weights
 from gatekit.records.spec import EngineKind
 from gatekit.stats.paired import mcnemar, paired_difference
 
@@ -25,7 +26,8 @@ Met = tuple[Observation | None, Observation | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two runs in brief. `build` is None where unknown; `answers` how many of them are on record."""
+    """One of the two runs in brief. `build` is None where unknown; `answers` how many of them are on record, with
+    `repeats` of them to a question."""
 
     run_id: str
     spec: str
@@ -39,6 +41,7 @@ class Side:
     key: str
     counts: Counts
     answers: int
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +103,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """A question that changed sides. `question` is None where its text is not at hand."""
+    """A question that changed sides. `question` is None where its text is not at hand, `repeat` where there is one."""
 
     question_id: int
+    repeat: int | None = None
     question: str | None
     expected: str | None
     before: Answer
@@ -118,8 +122,9 @@ class Changed:
 class Comparison:
     """Two runs compared. `warning` says why their difference is not a regression test, None where it may be read so.
 
-    `key`, `spec` and `served` hold what differs, by name. `common` counts the questions asked in both runs.
-    `pairs` is None where no question was answered in both, and `unpaired` says why.
+    `key`, `spec` and `served` hold what differs, by name. `common` counts the questions asked in both runs, each as
+    often as both repeated it: the first repeat of one is compared with the first of the other, and so on. `pairs` is
+    None where no question was answered in both, and `unpaired` says why.
     """
 
     before: Side
@@ -143,9 +148,9 @@ def compare(before: RunRecord, after: RunRecord, questions: Mapping[int, str]) -
 
     `questions` maps the ids of the dataset to their texts, as far as these are known.
     """
-    ids = _common_ids(before, after)
-    seen = {id(run): {one.question_id: one for one in run.observations} for run in (before, after)}
-    met = [(seen[id(before)].get(number), seen[id(after)].get(number)) for number in ids]
+    ids = _common(before, after)
+    seen = {id(run): {one.cell: one for one in run.observations} for run in (before, after)}
+    met = [(seen[id(before)].get(cell), seen[id(after)].get(cell)) for cell in ids]
     answered = [(a, b) for a, b in met if a is not None and b is not None and not _is_lost(a, b)]
     key = differences(before.comparability.fields, after.comparability.fields)
     pairs = _pairs(answered, met) if answered else None
@@ -163,8 +168,12 @@ def compare(before: RunRecord, after: RunRecord, questions: Mapping[int, str]) -
         pairs=pairs,
         unpaired=None if pairs is not None else _unpaired(before, after, len(ids)),
         moved=_moved(met) if before.observations and after.observations else (),
-        changed=_changed(answered, questions),
+        changed=_changed(answered, questions, is_repeated=_is_repeated(before, after)),
     )
+
+
+def _is_repeated(*runs: RunRecord) -> bool:
+    return any(run.spec.protocol.repeats > 1 for run in runs)
 
 
 def _side(run: RunRecord) -> Side:
@@ -181,15 +190,16 @@ def _side(run: RunRecord) -> Side:
         key=run.comparability.key,
         counts=run.counts,
         answers=len(run.observations),
+        repeats=run.spec.protocol.repeats,
     )
 
 
-def _common_ids(before: RunRecord, after: RunRecord) -> list[int]:
+def _common(before: RunRecord, after: RunRecord) -> list[Cell]:
     """In the order of the first run; none where the same id is another question."""
     if not _is_same_dataset(before, after):
         return []
-    others = set(after.dataset.question_ids)
-    return [number for number in before.dataset.question_ids if number in others]
+    others = set(cells(after.dataset.question_ids))
+    return [cell for cell in cells(before.dataset.question_ids) if cell in others]
 
 
 def _is_same_dataset(before: RunRecord, after: RunRecord) -> bool:
@@ -218,11 +228,15 @@ def _notes(before: RunRecord, after: RunRecord) -> Iterator[str]:
             yield f"{newer.run_id} scores the answers of {older.run_id} anew: what differs is the scoring"
     if before.comparability.key != after.comparability.key:
         return
+    changed = changed_weights(before.served, after.served)
+    if changed:
+        named = ", ".join(changed[:_NAMED_FIELDS]) + (", ..." if len(changed) > _NAMED_FIELDS else "")
+        yield f"the weights differ ({named}): what differs is their effect as well, and not noise alone"
     if before.spec.hw.name != after.spec.hw.name:
         machines = f"{before.spec.hw.name} and {after.spec.hw.name}"
         yield f"the hardware differs ({machines}): the difference is that of builds and machines together"
     builds = [run.served.build if run.served else None for run in (before, after)]
-    if builds[0] is not None and builds[0] == builds[1]:
+    if builds[0] is not None and builds[0] == builds[1] and not changed:
         yield f"both ran build {builds[0]}: what differs is noise from run to run, or a setting below"
     if None in builds:
         yield "a build is unknown: whether anything changed between the runs is not on record"
@@ -342,10 +356,13 @@ def _ending(answer: Observation | None) -> str:
     return _UNASKED if answer is None else answer.status.value
 
 
-def _changed(answered: Sequence[tuple[Observation, Observation]], questions: Mapping[int, str]) -> tuple[Changed, ...]:
+def _changed(
+    answered: Sequence[tuple[Observation, Observation]], questions: Mapping[int, str], *, is_repeated: bool
+) -> tuple[Changed, ...]:
     found = [
         Changed(
             question_id=a.question_id,
+            repeat=a.repeat if is_repeated else None,
             question=questions.get(a.question_id),
             expected=a.expected if b.expected is None else b.expected,
             before=_answer(a),

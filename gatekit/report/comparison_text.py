@@ -9,6 +9,7 @@ from textwrap import wrap
 
 from gatekit.gate.wording import p_value
 from gatekit.records.canonical import Plain
+from gatekit.report.by_question import named
 from gatekit.report.comparison import Answer, Changed, Comparison, Difference, Pairs, Side
 from gatekit.report.escape import escape_terminal
 from gatekit.report.table import aligned
@@ -126,7 +127,7 @@ def _accuracy(side: Side) -> str:
 
 def _paired(found: Comparison, pairs: Pairs) -> list[str]:
     table = (
-        (f"{pairs.n} QUESTIONS", "RIGHT AFTER", "NOT RIGHT AFTER"),
+        (f"{pairs.n} {_units(found).upper()}", "RIGHT AFTER", "NOT RIGHT AFTER"),
         ("right before", str(pairs.both_right), str(pairs.right_to_wrong)),
         ("not right before", str(pairs.wrong_to_right), str(pairs.both_wrong)),
     )
@@ -147,11 +148,17 @@ def _facts(found: Comparison, pairs: Pairs) -> Iterator[tuple[str, str]]:
     yield "McNemar", f"p {p_value(pairs.p_two_sided)} (exact, two-sided): {chance}"
     yield "difference", _difference(pairs)
     if found.only_before or found.only_after:
-        only = f"{found.only_before} questions only before, {found.only_after} only after"
+        only = f"{found.only_before} {_units(found)} only before, {found.only_after} only after"
         yield "left out", f"{only}: compared are the {found.common} in both"
     if pairs.unanswered:
         ends = f"{_signed(pairs.lowest)} and {_signed(pairs.highest)} points over all {found.common}"
-        yield "left out", f"{pairs.unanswered} questions without an answer: with them, it lies between {ends}"
+        what = "questions without an answer" if _units(found) == "questions" else "answers that never came"
+        yield "left out", f"{pairs.unanswered} {what}: with them, it lies between {ends}"
+
+
+def _units(found: Comparison) -> str:
+    """What is counted: each repeat of a question is an answer."""
+    return "questions" if max(found.before.repeats, found.after.repeats) == 1 else "answers"
 
 
 def _words(status: str) -> str:
@@ -187,7 +194,8 @@ def _changes(changed: Sequence[Changed], *, limit: int, full: bool) -> Iterator[
 
 def _question(one: Changed, *, full: bool) -> Iterator[str]:
     expected = "" if one.expected is None else f", expected {escape_terminal(one.expected, _PREDICTED_CHARACTERS)}"
-    yield f"  question {one.question_id}{expected}"
+    name = named((one.question_id, one.repeat or 0), is_repeated=one.repeat is not None)
+    yield f"  question {name}{expected}"
     if one.question is not None:
         text = escape_terminal(one.question, None if full else _QUESTION_CHARACTERS)
         yield from wrap(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")

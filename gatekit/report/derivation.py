@@ -12,6 +12,7 @@ from gatekit.records.verdict import Outcome, Verdict
 from gatekit.report.escape import escape_terminal
 from gatekit.report.fact_lines import fact_lines
 from gatekit.report.faults import fault_lines
+from gatekit.report.served_lines import most_characters, served_lines
 
 _TEXT_CHARACTERS = 600
 _ALL_RIGHT = " at questions that all earlier runs got right"
@@ -26,14 +27,14 @@ def derivation_text(record: RunRecord, derivation: Derivation) -> str:
     head = f"{verdict.outcome.value}  {record.spec.name}: {verdict.reason}"
     lines = [_safe(head), ""]
     facts = [("run", record.run_id), *((step.label, step.text) for step in derivation.steps), *_seen_again(verdict)]
-    facts += fault_lines(record)
+    facts += [*fault_lines(record), *served_lines(record)]
     facts += [("today", _today(derivation))]
     if derivation.sensitivity is not None:
         by_p_value = verdict.rule is not None and verdict.rule.by_p_value
         facts += _changes(derivation.sensitivity, is_stopped=record.counts.unasked > 0, by_p_value=by_p_value)
     facts += [("note", note) for note in (verdict.rule.notes if verdict.rule else ())]
     for label, text in facts:
-        lines += fact_lines(label, text, most_characters=_TEXT_CHARACTERS)
+        lines += fact_lines(label, text, most_characters=most_characters(label, _TEXT_CHARACTERS))
     return "\n".join(lines) + "\n"
 
 

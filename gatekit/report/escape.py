@@ -1,4 +1,4 @@
-"""Foreign text made safe to show: nothing in it moves a cursor, changes a colour or reorders a line."""
+"""Foreign text made safe to show: nothing in it moves a cursor, changes a colour, reorders a line or commands a CI."""
 
 from __future__ import annotations
 
@@ -22,12 +22,23 @@ _TERMINAL = str.maketrans(
         **_NAMED,
     }
 )
+# What CI services read commands from. Azure Pipelines, GitHub (`##[`) and TeamCity: a word in brackets behind `##`,
+# anywhere in a line. GitHub: `::name` where a line begins, and a text may be wrapped at any blank. Their search passes
+# over characters without a width, so that any but the printable ones of ASCII may stand between.
+# https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands,
+# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
+_COMMANDS = (  # each begins with a plain character, which is what makes their search fast in long documents
+    re.compile(r"#(?=[^ -~]{0,8}#[^\s\[#]{0,40}\[)"),
+    re.compile(r":(?<![!-~]:)(?=[^ -~]{0,8}:[^ -~]{0,8}[A-Za-z])"),
+)
+_LONGEST_COMMAND = 64
 
 
 def escape_terminal(text: str, limit: int | None = None) -> str:
     """`text` on one line with control, bidi and surrogate characters spelled out; UTF-8 can encode it.
 
-    Longer results are cut to `limit` characters, the last three of them dots, never inside an escape.
+    Of what a CI service takes for a command the first character is spelled out too (`without_commands`). Longer results
+    are cut to `limit` characters, the last three of them dots, never inside an escape.
 
     >>> print(escape_terminal("red \\x1b[31m and \\u202e back"))
     red \\x1b[31m and \\u202e back
@@ -35,11 +46,38 @@ def escape_terminal(text: str, limit: int | None = None) -> str:
     'a long...'
     """
     if limit is None:
-        return text.translate(_TERMINAL)
-    shown = text[:limit].translate(_TERMINAL)
+        return without_commands(text).translate(_TERMINAL)
+    head = text[: limit + _LONGEST_COMMAND]
+    shown = without_commands(head).translate(_TERMINAL)
     if len(text) <= limit and len(shown) <= limit:
         return shown
-    return _cut(text[:limit], limit - len("...")) + "..."[:limit]
+    return _cut(head, limit - len("...")) + "..."[:limit]
+
+
+def without_commands(text: str) -> str:
+    """The text in which no CI service finds a command; nothing else is changed.
+
+    >>> print(without_commands("##vso[task.complete]"), without_commands("::error::no"), without_commands("std::io"))
+    \\x23#vso[task.complete] \\x3a:error::no std::io
+    """
+    for command in _COMMANDS:
+        text = command.sub(_spelled, text)
+    return text
+
+
+def document_without_commands(text: str) -> str:
+    """The same of a whole output, which may be a JSON document: its data stay the same.
+
+    >>> print(document_without_commands('{"text": "##[error]"}'))
+    {"text": "\\u0023#[error]"}
+    """
+    for command in _COMMANDS:
+        text = command.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return text
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return f"\\x{ord(found.group()):02x}"
 
 
 def code_span(text: str, limit: int | None = None) -> str:
@@ -67,8 +105,9 @@ def _longest_run(text: str) -> int:
 
 def _cut(text: str, limit: int) -> str:
     kept, length = [], 0
-    for character in text:
-        piece = character.translate(_TERMINAL)
+    commands = {found.start(): _spelled(found) for command in _COMMANDS for found in command.finditer(text)}
+    for at, character in enumerate(text):
+        piece = commands.get(at) or character.translate(_TERMINAL)
         length += len(piece)
         if length > limit:
             break

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from gatekit.records.answers import Observation, Status
 from gatekit.records.run import RETRIED, RunRecord
+from gatekit.report.by_question import is_repeated, named
 
 _EXAMPLES = 5
 
@@ -37,10 +38,12 @@ def why_none(observations: Iterable[Observation]) -> dict[str, int]:
 
 
 def _lost(observations: tuple[Observation, ...]) -> Iterator[tuple[str, str]]:
-    kinds: dict[str, list[int]] = {}
+    kinds: dict[str, list[str]] = {}
+    repeated = is_repeated(observations)
     for observation in observations:
         if observation.failure is not None:
-            kinds.setdefault(observation.failure.kind.value, []).append(observation.question_id)
+            question = named(observation.cell, is_repeated=repeated)
+            kinds.setdefault(observation.failure.kind.value, []).append(question)
     for kind, ids in sorted(kinds.items()):
-        some = ", ".join(map(str, ids[:_EXAMPLES])) + (", ..." if len(ids) > _EXAMPLES else "")
+        some = ", ".join(ids[:_EXAMPLES]) + (", ..." if len(ids) > _EXAMPLES else "")
         yield "failures", f"{len(ids)} lost by {kind} (questions {some})"

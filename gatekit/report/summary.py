@@ -7,8 +7,10 @@ from typing import Any
 from gatekit.errors import MOST_CHARACTERS_KEPT, MOST_LINES_KEPT, ExitCode, GatekitError, shortened
 from gatekit.records.canonical import to_plain
 from gatekit.records.run import RunRecord
+from gatekit.report.by_question import by_question
 from gatekit.report.faults import retried, why_none
 from gatekit.report.first_token import first_tokens
+from gatekit.report.served_lines import served_plain
 from gatekit.stats.exact import exact
 
 
@@ -17,7 +19,9 @@ def summarise(record: RunRecord, *, exit_code: ExitCode, stored_at: str | None) 
 
     `accuracy` is None when answers were lost, not asked for, or cut off beyond the gate's limit: no number is made
     up for them. `no_answer` says why answers had none, `retried` how often which fault was answered by another
-    attempt (None where none was), `first_token_s` how long streams took to begin (None without streams).
+    attempt (None where none was), `first_token_s` how long streams took to begin (None without streams). `repeats` is
+    how often each question was asked, `by_question` what that says of them (None where each was asked once). `served`
+    is what the record holds of the server, without the digests of single files.
     """
     counts = record.counts
     is_whole = counts.n > 0 and counts.lost == 0 and counts.unasked == 0
@@ -33,6 +37,8 @@ def summarise(record: RunRecord, *, exit_code: ExitCode, stored_at: str | None) 
         "simulated": record.spec.simulated,
         "accuracy": counts.correct / counts.n if known else None,
         "counts": to_plain(counts),
+        "repeats": record.spec.protocol.repeats,
+        "by_question": to_plain(by_question(record)),
         "no_answer": why_none(record.observations),
         "retried": retried(record.events),
         "first_token_s": first_tokens(record.observations),
@@ -42,6 +48,7 @@ def summarise(record: RunRecord, *, exit_code: ExitCode, stored_at: str | None) 
         "cause": record.verdict.cause,
         "interval": to_plain(record.verdict.interval),
         "warnings": list(record.verdict.warnings),
+        "served": served_plain(record),
         "comparability_key": record.comparability.key,
         "record": stored_at,
     }

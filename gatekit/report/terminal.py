@@ -9,9 +9,11 @@ from gatekit.records.answers import Counts
 from gatekit.records.run import RunRecord
 from gatekit.records.spec import Budget, Gate, Method
 from gatekit.records.verdict import Churn, Rule, Verdict
+from gatekit.report.by_question import by_question
 from gatekit.report.escape import escape_terminal
 from gatekit.report.fact_lines import fact_lines
 from gatekit.report.faults import fault_lines
+from gatekit.report.served_lines import most_characters, served_lines
 
 _CELL_CHARACTERS = 300
 _KEY_CHARACTERS = 19
@@ -30,7 +32,7 @@ def explain(record: RunRecord, *, comparable_runs: int | None = None, stored_at:
     verdict = record.verdict
     lines = [f"{verdict.outcome.value}  {_safe(record.spec.name)}: {_safe(verdict.reason)}", ""]
     for label, text in _facts(record, comparable_runs):
-        lines += fact_lines(label, text, most_characters=_CELL_CHARACTERS)
+        lines += fact_lines(label, text, most_characters=most_characters(label, _CELL_CHARACTERS))
     if stored_at is not None:
         lines += fact_lines("record", stored_at, most_characters=_CELL_CHARACTERS)
     return "\n".join(lines) + "\n"
@@ -53,10 +55,11 @@ def _facts(record: RunRecord, comparable_runs: int | None) -> Iterator[Line]:
         yield from _p_value(verdict)
         yield from _churn(verdict.churn)
     yield "seen", _seen(counts)
+    yield from _repeats(record)
     if has_answers:
-        yield from _interval(verdict, counts)
+        yield from _interval(verdict, counts, record.spec.protocol.repeats)
     yield from fault_lines(record)
-    yield from _served(record)
+    yield from served_lines(record)
     yield "comparable", _compares(record, comparable_runs)
     yield "run", record.run_id
     for note in verdict.rule.notes if verdict.rule is not None and has_answers else ():
@@ -167,22 +170,23 @@ def _seen(counts: Counts) -> str:
     return f"{', '.join(parts)}; {counts.n} in all"
 
 
-def _interval(verdict: Verdict, counts: Counts) -> Iterator[Line]:
+def _repeats(record: RunRecord) -> Iterator[Line]:
+    repeats = record.spec.protocol.repeats
+    if repeats > 1:
+        yield "repeats", f"{repeats} repeats of {len(record.dataset.question_ids) // repeats:,} questions"
+    found = by_question(record)
+    if found is not None:
+        unknown = f"; {found.unknown} lack an answer" if found.unknown else ""
+        yield "questions", f"always right {found.always}, sometimes {found.sometimes}, never {found.never}{unknown}"
+
+
+def _interval(verdict: Verdict, counts: Counts, repeats: int) -> Iterator[Line]:
     interval, missing = verdict.interval, counts.lost + counts.unasked
     if interval is not None:
         low, high = 100 * interval.low, 100 * interval.high
         ends = f"; from all {missing} missing answers wrong to all right" if missing else ""
-        yield "interval", f"{low:.1f} to {high:.1f} % ({percent(interval.confidence)}, Wilson{ends})"
-
-
-def _served(record: RunRecord) -> Iterator[Line]:
-    served = record.served
-    if served is None:
-        yield "served", "nothing: no server was ready"
-        return
-    what = served.build or f"{served.engine}, build unknown"
-    simulated = ", SIMULATED" if served.simulated else ""
-    yield "served", f"{what} as {served.model} at {served.base_url}{simulated}"
+        sample = "" if repeats == 1 else "; repeats count as far as they differ"
+        yield "interval", f"{low:.1f} to {high:.1f} % ({percent(interval.confidence)}, Wilson{sample}{ends})"
 
 
 def _compares(record: RunRecord, comparable_runs: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gatekit.records.answers import Observation, Status
 from gatekit.records.run import RunRecord
+from gatekit.report.by_question import named
 from gatekit.report.escape import escape_terminal
 from gatekit.report.table import aligned
 
@@ -12,13 +13,19 @@ _HEADINGS = ("QUESTION", "STATUS", "EXPECTED", "READ", "THE ANSWER ENDS")
 
 
 def wrong_answers(record: RunRecord) -> str:
-    """One line per question that is not correct, in asking order; nothing foreign reaches the terminal as it is."""
+    """One line per answer that is not correct, in asking order; nothing foreign reaches the terminal as it is.
+
+    Where questions are repeated, each line names the repeat.
+    """
     if not record.observations:
         return f"no answers on record: {_without_answers(record)}\n"
     missed = [seen for seen in record.observations if seen.status is not Status.CORRECT]
-    lines = aligned([_HEADINGS, *map(_cells, missed)]) if missed else ["every answer was right"]
+    repeated = record.spec.protocol.repeats > 1
+    rows = [_cells(seen, is_repeated=repeated) for seen in missed]
+    lines = aligned([_HEADINGS, *rows]) if missed else ["every answer was right"]
     if record.counts.unasked:
-        lines.append(f"({record.counts.unasked} of {record.counts.n} questions were not asked)")
+        what = "answers were not asked for" if repeated else "questions were not asked"
+        lines.append(f"({record.counts.unasked} of {record.counts.n} {what})")
     return "\n".join(lines) + "\n"
 
 
@@ -29,8 +36,9 @@ def _without_answers(record: RunRecord) -> str:
     return "no question was answered"
 
 
-def _cells(seen: Observation) -> tuple[str, ...]:
-    return (str(seen.question_id), seen.status.value, seen.expected or "-", seen.predicted or "-", _last_words(seen))
+def _cells(seen: Observation, *, is_repeated: bool) -> tuple[str, ...]:
+    question = named(seen.cell, is_repeated=is_repeated)
+    return (question, seen.status.value, seen.expected or "-", seen.predicted or "-", _last_words(seen))
 
 
 def _last_words(seen: Observation) -> str:

@@ -18,7 +18,10 @@ from gatekit.task.select import Selection, needs_train, select
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The selected questions, the dataset as recorded, the key that follows, and what reads the answers."""
+    """The selected questions, the dataset as recorded, the key that follows, and what reads the answers.
+
+    `selection` has every question once; `dataset.question_ids` names it once for each of the protocol's repeats.
+    """
 
     selection: Selection
     dataset: Dataset
@@ -54,7 +57,7 @@ def asked_of(spec: Spec, *, cache_dir: Path) -> Asked:
 
 def _asked(spec: Spec, questions: QuestionSet, warnings: tuple[str, ...]) -> Asked:
     selection = select(questions, spec.task, spec.protocol)
-    dataset = _dataset(questions, selection)
+    dataset = _dataset(questions, selection, spec.protocol.repeats)
     extractor = EXTRACTORS[spec.protocol.extractor]
     return Asked(
         selection=replace(selection, warnings=(*warnings, *selection.warnings)),
@@ -77,10 +80,10 @@ def _questions(spec: Spec, cache_dir: Path) -> tuple[QuestionSet, tuple[str, ...
         return load(bundled, cache_dir=cache_dir, with_train=with_train), (warning,)
 
 
-def _dataset(questions: QuestionSet, selection: Selection) -> Dataset:
+def _dataset(questions: QuestionSet, selection: Selection, repeats: int) -> Dataset:
     return Dataset(
         name=questions.name,
         digests=questions.digests,
-        question_ids=tuple(question.id for question in selection.questions),
+        question_ids=tuple(question.id for question in selection.questions) * repeats,
         shot_ids=tuple(question.id for question in selection.shots),
     )

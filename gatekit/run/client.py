@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import re
-import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import aiohttp
 
 from gatekit.records.answers import Completion, Failure, FailureKind
 from gatekit.records.spec import Api
-from gatekit.report.escape import escape_terminal
+from gatekit.run.connections import HANG_UPS, SOCKET_BYTES, Connector, Use, using
+from gatekit.run.deadline import Deadlines
+from gatekit.run.fingerprint import Fingerprints
+from gatekit.run.json_text import decoded
+from gatekit.run.masking import Masking
+from gatekit.run.same_response import Responses
 from gatekit.run.streaming import Room, Stream, StreamError
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -28,14 +31,11 @@ MAX_TEXT_BYTES = 1024 * 1024
 # one read of a socket brings is bounded too, since a few bytes (an interim response) may grow to many when parsed.
 _SMALL_BODY_BYTES = 64 * 1024
 _LARGE_BODIES = 2
-_SOCKET_BYTES = 16 * 1024
 _NAMES_KEPT = 4
 _CHUNK_BYTES = 64 * 1024
 _DETAIL_CHARACTERS = 200
 _MOST_TOKENS = 2**31 - 1
 _END_OF_STREAM_S = 0.5
-_SHORTEST_MASKED_KEY = 8
-_MASK = "***"
 _STREAM = "text/event-stream"
 
 # How an answer ends by the model's own doing; anything else is the server's.
@@ -66,27 +66,46 @@ class Reply:
 class Client:
     """Requests to one server: no proxies, no redirects, no compression, bounded bodies, one deadline each.
 
-    `models_answered` are the model names that completions carried. With `streams`, completions come as streams.
+    `models_answered` are the model names that completions carried, `fingerprints` how they were signed; `unended` is
+    how many did not say why they ended, after a first one that did not either. With `streams`, completions come as
+    streams.
+
+    A request on a connection that the server had closed meanwhile is sent again at once, on a new one: it counts
+    nowhere, and `hung_up` is the last such failure.
     """
 
-    def __init__(self, base_url: str, *, api_key: str | None, request_timeout_s: float, streams: bool = False) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        request_timeout_s: float,
+        streams: bool = False,
+        hidden: Sequence[str] = (),
+    ) -> None:
         self.base_url = base_url
         self._api_key = api_key
-        self._key_to_mask = api_key if api_key is not None and len(api_key) >= _SHORTEST_MASKED_KEY else None
-        self._request_timeout_s = request_timeout_s
+        self._masking = Masking((api_key or "", *hidden))
+        self._deadlines = Deadlines(request_timeout_s)
         self._session: aiohttp.ClientSession | None = None
         self._large_bodies = asyncio.Semaphore(_LARGE_BODIES)
         self._streams = streams
         self._room = Room()
+        self._responses = Responses()
+        self._tells_ends: bool | None = None
+        self._hangs_up_on_streams = False
         self.models_answered: set[str] = set()
+        self.fingerprints = Fingerprints()
+        self.unended = 0
+        self.hung_up: Failure | None = None
 
     async def __aenter__(self) -> Self:
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
-            read_bufsize=_SOCKET_BYTES,
+            connector=Connector(),
+            read_bufsize=SOCKET_BYTES,
             timeout=aiohttp.ClientTimeout(total=None),
             headers=headers,
             auto_decompress=False,
@@ -112,7 +131,7 @@ class Client:
             async with asyncio.timeout(timeout_s):
                 async with self._session.get(self.base_url + path, allow_redirects=False) as response:
                     return response.status
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+        except Exception as error:
             return self._refusal(*_classify(error, timeout_s))
 
     async def text(self, path: str, *, timeout_s: float) -> str | None:
@@ -124,57 +143,106 @@ class Client:
                 self._session.get(self.base_url + path, allow_redirects=False) as response,
             ):
                 raw = await self._bounded_body(response)
-        except (_TooLargeError, TimeoutError, aiohttp.ClientError, OSError, ValueError):
+        except Exception as error:
+            _classify(error, timeout_s)
             return None
-        return raw.decode("utf-8", errors="replace") if response.status == 200 else None
+        return self._masking.text(raw.decode("utf-8", errors="replace")) if response.status == 200 else None
 
     async def ask(
         self, api: Api, body: bytes, *, expected_model: str | None, timeout_s: float | None = None
     ) -> Completion | Refusal:
         """The completion for a request body, or why there is none. Never raises for what a server does."""
-        limit = self._request_timeout_s if timeout_s is None else timeout_s
-        reply = await self._request("POST", ROUTES[api], body, limit, streamed=api if self._streams else None)
+        reply = await self._request("POST", ROUTES[api], body, timeout_s, streamed=api if self._streams else None)
         if isinstance(reply, Refusal):
             return reply
+        try:
+            return self._completion(api, reply, expected_model)
+        except BadShapeError as error:
+            return self._refusal(error.kind, str(error))
+        except Exception as error:
+            return self._refusal(*_classify(error, self._deadlines.limit_s))
+
+    def _completion(self, api: Api, reply: Reply, expected_model: str | None) -> Completion | Refusal:
+        """The completion in a reply. Raises BadShapeError where there is none."""
         model = reply.data.get("model")
         if isinstance(model, str) and len(self.models_answered) < _NAMES_KEPT:
             self.models_answered.add(model)
         if expected_model is not None and isinstance(model, str) and model != expected_model:
             detail = f"expected model {expected_model}, the answer comes from {model}"
             return self._refusal(FailureKind.WRONG_MODEL, detail)
-        try:
-            completion = parse_completion(api, reply.data)
-            return completion if not self._streams else replace(completion, first_token_s=reply.first_token_s)
-        except BadShapeError as error:
-            return self._refusal(error.kind, str(error))
+        completion = parse_completion(api, reply.data)
+        self._refuse_unended(completion)
+        self.fingerprints.take(reply.data.get("system_fingerprint"))
+        return completion if not self._streams else replace(completion, first_token_s=reply.first_token_s)
+
+    def _refuse_unended(self, completion: Completion) -> None:
+        """An answer that does not say why it ended may be half of one; but some servers say that of none."""
+        if self._tells_ends is None:
+            self._tells_ends = completion.finish_reason is not None
+        elif completion.finish_reason is None and self._tells_ends:
+            raise BadShapeError("the answer does not say why it ended (finish_reason), and the first one did")
+        elif completion.finish_reason is None:
+            self.unended += 1
 
     async def _request(
-        self, method: str, path: str, body: bytes | None, limit: float, *, streamed: Api | None = None
+        self, method: str, path: str, body: bytes | None, timeout_s: float | None, *, streamed: Api | None = None
     ) -> Reply | Refusal:
-        assert self._session is not None, "use the client as a context manager"
-        url = self.base_url + path
         began_s = time.monotonic()
         try:
             # The clock starts here: the connector has no queue, and waiting for a turn happens before.
-            async with (
-                asyncio.timeout(limit),
-                self._session.request(method, url, data=body, allow_redirects=False) as response,
-            ):
-                if response.status != 200:
-                    return self._not_ok(response, await _beginning(response), path)
-                refused = self._refused_unread(response, path, may_stream=streamed is not None)
-                if refused is not None:
-                    response.close()
-                    return refused
-                if response.content_type == _STREAM and streamed is not None:
-                    return await self._read_stream(response, path, Stream(streamed, self._room), began_s)
-                if streamed is not None:
-                    return self._unstreamed(self._read(await self._bounded_body(response), path), path)
-                return self._read(await self._bounded_body(response), path)
+            with Deadlines(timeout_s).begin() if timeout_s is not None else self._deadlines.begin():
+                use = using()
+                try:
+                    return await self._exchange(method, path, body, streamed, began_s, use)
+                except HANG_UPS as error:
+                    if not use.is_hang_up(error):
+                        raise
+                    self._was_hung_up(error)
+                return await self._exchange(method, path, body, streamed, began_s, using(must_be_new=True))
         except _TooLargeError:
             return self._refusal(FailureKind.TOO_LARGE, f"{path}: body over {MAX_BODY_BYTES // 2**20} MiB")
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            return self._refusal(*_classify(error, limit))
+        except Exception as error:
+            return self._refusal(*_classify(error, self._deadlines.limit_s if timeout_s is None else timeout_s))
+
+    def _was_hung_up(self, error: BaseException) -> None:
+        self.hung_up = self._refusal(*_classify(error, self._deadlines.limit_s)).failure
+        self._hangs_up_on_streams = self._streams
+
+    async def _exchange(
+        self, method: str, path: str, body: bytes | None, streamed: Api | None, began_s: float, use: Use
+    ) -> Reply | Refusal:
+        """One request on one connection. Raises whatever is wrong with that, or with reading what came."""
+        assert self._session is not None, "use the client as a context manager"
+        async with self._session.request(method, self.base_url + path, data=body, allow_redirects=False) as response:
+            use.answer_began = True
+            if response.status != 200:
+                return self._not_ok(response, await _beginning(response), path)
+            refused = self._refused_unread(response, path, may_stream=streamed is not None)
+            if refused is not None:
+                response.close()
+                return refused
+            if streamed is not None and _content_type(response) == _STREAM:
+                reply = await self._read_stream(response, path, Stream(streamed, self._room), began_s)
+                if self._hangs_up_on_streams:
+                    use.close()
+                return reply if body is None else self._new(reply, body, path, use)
+            raw = await self._bounded_body(response)
+            reply = self._read(raw, path)
+            if streamed is not None:
+                return self._unstreamed(reply, path)
+            return reply if body is None else self._new(reply, body, path, use, raw)
+
+    def _new(
+        self, reply: Reply | Refusal, body: bytes, path: str, use: Use, raw: bytearray | None = None
+    ) -> Reply | Refusal:
+        """The reply, or that another request brought it already: then nothing more is read from its connection."""
+        if isinstance(reply, Refusal):
+            return reply
+        came = hash(bytes(raw)) if raw is not None else hash(str(reply.data))
+        if not self._responses.came_before(reply.data.get("id"), came, hash(body)):
+            return reply
+        use.close()
+        return self._refusal(FailureKind.BAD_SHAPE, f"{path}: the same response came twice, to another question before")
 
     async def _read_stream(
         self, response: aiohttp.ClientResponse, path: str, stream: Stream, began_s: float
@@ -194,7 +262,7 @@ class Client:
             stream.release()
         if not await _has_ended(response):
             response.close()
-        return Reply(data=_masked(data, self._key_to_mask) if self._key_to_mask else data, first_token_s=first_token_s)
+        return Reply(data=self._masking.data(data) if self._masking else data, first_token_s=first_token_s)
 
     def _unstreamed(self, reply: Reply | Refusal, path: str) -> Reply | Refusal:
         """A body in one piece, where a stream was asked for: an error is told as such, an answer is none."""
@@ -218,8 +286,7 @@ class Client:
         return body
 
     def _not_ok(self, response: aiohttp.ClientResponse, beginning: bytes, path: str) -> Refusal:
-        shown = self._without_key(beginning)[: 4 * _DETAIL_CHARACTERS].decode("utf-8", errors="replace")
-        detail = f"{path}: HTTP {response.status}: {shown}"
+        detail = f"{path}: HTTP {response.status}: {beginning.decode('utf-8', errors='replace')}"
         wait_s = _retry_after(response.headers.get("Retry-After"), response.headers.get("Date"))
         kind = _kind_of_status(response.status)
         return self._refusal(kind, detail, status=response.status, retry_after_s=wait_s)
@@ -230,23 +297,19 @@ class Client:
         """What the head of a response already says is no answer; its body is not worth reading."""
         if response.headers.get("Content-Encoding", "identity") != "identity":
             return self._refusal(FailureKind.BAD_SHAPE, f"{path}: compressed body although none was asked for")
-        if response.content_type != "application/json" and not (may_stream and response.content_type == _STREAM):
-            what = response.content_type[:60]
-            hint = " (a stream although stream is off)" if what == _STREAM else ""
-            return self._refusal(FailureKind.NOT_JSON, f"{path}: content type {what}{hint}")
+        kind = _content_type(response)
+        if kind != "application/json" and not (may_stream and kind == _STREAM):
+            hint = " (a stream although stream is off)" if kind == _STREAM else ""
+            return self._refusal(FailureKind.NOT_JSON, f"{path}: content type {kind}{hint}")
         return None
-
-    def _without_key(self, raw: bytes) -> bytes:
-        """A server that repeats the key would put it into records, logs and terminals."""
-        return raw.replace(self._key_to_mask.encode(), _MASK.encode()) if self._key_to_mask else raw
 
     def _read(self, raw: bytes | bytearray, path: str) -> Reply | Refusal:
         try:
-            data = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-            if self._key_to_mask:
-                data = _masked(data, self._key_to_mask)  # JSON can spell a key with escapes
+            data = decoded(raw.decode("utf-8"))
+            if self._masking:
+                data = self._masking.data(data)  # JSON can spell a key with escapes
         except (ValueError, RecursionError) as error:
-            why = f"body is not JSON: {str(error)[:80]}" if raw else "empty body"
+            why = f"body is not JSON: {error}" if raw else "empty body"
             return self._refusal(FailureKind.NOT_JSON, f"{path}: {why}")
         if not isinstance(data, dict):
             return self._refusal(FailureKind.BAD_SHAPE, f"{path}: body is not a JSON object")
@@ -255,9 +318,8 @@ class Client:
     def _refusal(
         self, kind: FailureKind, detail: str, *, status: int | None = None, retry_after_s: float | None = None
     ) -> Refusal:
-        if self._api_key:
-            detail = detail.replace(self._api_key, _MASK)
-        shown = escape_terminal(detail, limit=_DETAIL_CHARACTERS)
+        """What is shown of it is masked and cut here, and nowhere before: a cut may leave the beginning of a key."""
+        shown = self._masking.shown(detail, _DETAIL_CHARACTERS)
         return Refusal(failure=Failure(kind=kind, detail=shown), status=status, retry_after_s=retry_after_s)
 
 
@@ -271,14 +333,6 @@ class BadShapeError(Exception):
     def __init__(self, what: str, kind: FailureKind = FailureKind.BAD_SHAPE) -> None:
         super().__init__(what)
         self.kind = kind
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket with a small buffer, so that a fast server cannot bring much at once; answers are small."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
-    return made
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:
@@ -295,6 +349,8 @@ async def _read_up_to(limit: int, response: aiohttp.ClientResponse, body: bytear
         body += chunk
         if len(body) > limit:
             return False
+        if response.content.at_eof():  # as good as another read, and most answers come in one
+            break
     return True
 
 
@@ -307,18 +363,9 @@ async def _has_ended(response: aiohttp.ClientResponse) -> bool:
         return False
 
 
-def _masked(value: Any, key: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(key, _MASK)
-    if isinstance(value, list):
-        return [_masked(item, key) for item in value]
-    if isinstance(value, dict):
-        return {_masked(name, key): _masked(item, key) for name, item in value.items()}
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
+def _content_type(response: aiohttp.ClientResponse) -> str:
+    """The type that a body has by its head, whatever stands there; aiohttp's own reading of it may raise anything."""
+    return response.headers.get("Content-Type", "none").partition(";")[0].strip().lower()
 
 
 def _kind_of_status(status: int) -> FailureKind:
@@ -360,6 +407,7 @@ def _moment(value: str | None) -> datetime | None:
 
 
 def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
+    """What went wrong with one request: whatever it was, reading what a server sends ends no run."""
     if isinstance(error, TimeoutError):
         return FailureKind.TIMEOUT, f"no answer within {limit_s:g} s"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -368,9 +416,13 @@ def _classify(error: BaseException, limit_s: float) -> tuple[FailureKind, str]:
         return FailureKind.TLS, f"TLS: {error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return FailureKind.REFUSED, f"cannot connect to {error.host}:{error.port}: {error.strerror}"
-    if isinstance(error, (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
+    if isinstance(error, (*HANG_UPS, aiohttp.ClientPayloadError)):
         return FailureKind.DISCONNECTED, f"connection lost: {error or type(error).__name__}"
-    return FailureKind.BAD_SHAPE, f"not proper HTTP: {type(error).__name__}: {error}"
+    if isinstance(error, (aiohttp.ClientError, OSError, ValueError)):
+        return FailureKind.BAD_SHAPE, f"not proper HTTP: {type(error).__name__}: {error}"
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and not isinstance(error, RecursionError)):
+        raise error  # the machine's, not the server's
+    return FailureKind.BAD_SHAPE, f"a response that cannot be read: {type(error).__name__}: {error}"
 
 
 def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
@@ -380,6 +432,8 @@ def parse_completion(api: Api, data: Mapping[str, Any]) -> Completion:
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise BadShapeError("no choices in the response")
+    if len(choices) != 1 or choices[0].get("index") not in (None, 0):
+        raise BadShapeError("not one choice, the first, as was asked for")
     choice = choices[0]
     message = choice.get("message") if api is Api.CHAT else choice
     if not isinstance(message, dict):
@@ -408,7 +462,7 @@ def _told(data: Mapping[str, Any]) -> str:
     """What an error body says, in either shape of real servers; values of any other type are not spelled out."""
     error = data.get("error")
     said = error.get("message") if isinstance(error, dict) else error or data.get("message")
-    return said[:_DETAIL_CHARACTERS] if isinstance(said, str) else "without a message"
+    return said if isinstance(said, str) else "without a message"
 
 
 def _refuse_unfinished(completion: Completion) -> None:
@@ -439,8 +493,9 @@ def _text(data: Mapping[str, Any], key: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadShapeError(f"{key} is not a text")
-    text = _LONE_SURROGATE.sub("\ufffd", value)
-    if len(text.encode()) > MAX_TEXT_BYTES:
+    is_ascii = value.isascii()
+    text = value if is_ascii else _LONE_SURROGATE.sub("\ufffd", value)
+    if (len(text) if is_ascii else len(text.encode())) > MAX_TEXT_BYTES:
         raise BadShapeError(f"{key} over {MAX_TEXT_BYTES // 2**20} MiB", FailureKind.TOO_LARGE)
     return text
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gatekit.errors import InfraError
-from gatekit.records.spec import Engine, Spec
+from gatekit.history.durable_files import open_regular
+from gatekit.records.served_details import EFFECTIVE
+from gatekit.records.spec import Spec
 from gatekit.report.escape import escape_terminal
+from gatekit.run.wishes import wishes
 
-PREFIX = "effective."
+PREFIX = EFFECTIVE
 _VALUE = "{value}"
 _ENDS = frozenset(",;()]} \t\r\n")
 _QUOTES = "'\""
@@ -30,7 +34,7 @@ _AT_LEAST = frozenset({"max_model_len"})  # more room than asked for changes no 
 def log_values(path: Path, markers: Mapping[str, str]) -> dict[str, str]:
     """The settings that the first MiB of a log tells, by name; see `value_in`. Nothing where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             text = file.read(_MOST_LOG_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return {}
@@ -85,64 +89,29 @@ def metric_values(text: str, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def not_effective(spec: Spec, found: Mapping[str, str]) -> tuple[str, ...]:
-    """A sentence for each setting that was asked for and is not in effect, and one for all that the server should tell
-    and does not.
+    """A sentence for each setting that was asked for and is not in effect, and one for all of which the server does not
+    tell whether they are.
 
-    `found` are the settings that the server tells. Raises InfraError instead with `engine.require_effective`.
+    `found` are the settings that are known. Raises InfraError instead with `engine.require_effective`.
     """
     engine = spec.engine
-    told = {*(engine.effective or {}), *(engine.log_values or {})}
-    sentences = tuple(_unmet(_wishes(spec, told), found))
+    told = frozenset({*(engine.effective or {}), *(engine.log_values or {})})
+    sentences = tuple(_unmet(wishes(spec, told), found))
     if sentences and engine.require_effective:
         hint = "mend the server's setting, or leave engine.require_effective out to be warned only"
         raise InfraError("; ".join(sentences), reason="not-effective", hint=hint)
     return sentences
 
 
-def _wishes(spec: Spec, told: set[str]) -> dict[str, str]:
-    """What was asked for, of the settings that the engine tells: by its arguments, by its knobs, by the model."""
-    engine, model = spec.engine, spec.model
-    knobs: Mapping[str, str | int | None] = {
-        "quantization": engine.quantization or model.quantization,
-        "tensor_parallel_size": engine.tensor_parallel_size if engine.tensor_parallel_size > 1 else None,
-        "data_parallel_size": engine.data_parallel_size if engine.data_parallel_size > 1 else None,
-        "expert_parallel": engine.expert_parallel or None,
-        "expert_parallel_size": engine.tensor_parallel_size if engine.expert_parallel else None,
-        "max_model_len": engine.max_model_len,
-        "enforce_eager": engine.enforce_eager or None,
-        "kv_cache_dtype": engine.kv_cache_dtype,
-        "seed": engine.seed,
-        "revision": None,  # a local path has none, and the snapshot's commit is in the record
-        "trust_remote_code": model.trust_remote_code,
-    }
-    arguments = _by_argument(spec, told)
-    asked = {name: str(value) for name, value in knobs.items() if value is not None}
-    return {name: value for name, value in {**asked, **arguments}.items() if name in told}
-
-
-def _by_argument(spec: Spec, told: set[str]) -> dict[str, str]:
-    """The values of arguments that are spelled as a setting is named, such as `--attention-backend X`."""
-    arguments = (*spec.model.server_args.get(spec.engine.name, ()), *spec.engine.args)
-    names = {"--" + name.replace("_", "-"): name for name in told}
-    found: dict[str, str] = {}
-    for at, argument in enumerate(arguments):
-        option, equals, value = argument.partition("=")
-        following = arguments[at + 1] if at + 1 < len(arguments) else ""
-        value = value if equals else following
-        if option in names and value and not value.startswith("-"):
-            found[names[option]] = value
-    return found
-
-
-def _unmet(wishes: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
-    for name, wish in wishes.items():
+def _unmet(wished: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    for name, wish in wished.items():
         if name in found and not _is_met(name, wish.casefold(), found[name].casefold()):
             yield f"asked for {name}={escape_terminal(wish, limit=_LONGEST)}, in effect: {found[name]}"
     untold = ", ".join(
-        f"{name}={escape_terminal(wish, limit=40)}" for name, wish in wishes.items() if name not in found
+        f"{name}={escape_terminal(wish, limit=40)}" for name, wish in wished.items() if name not in found
     )
     if untold:
-        yield f"asked for {untold}, and the server does not tell what is in effect"
+        yield f"not verified: asked for {untold}, and the server does not tell what is in effect"
 
 
 def _is_met(name: str, wish: str, found: str) -> bool:
@@ -153,12 +122,6 @@ def _is_met(name: str, wish: str, found: str) -> bool:
         return int(found) >= int(wish)
     bare = found.removeprefix("torch.")
     return bare == wish or bare.startswith(wish + "_")  # fp8 is also fp8_e4m3
-
-
-def read_back(engine: Engine, description: Mapping[str, str], log: Path | None) -> dict[str, str]:
-    """The settings that the server tells; where both do, its description and not its log."""
-    logged = log_values(log, engine.log_values or {}) if log is not None else {}
-    return {**logged, **description}
 
 
 def _name_end(line: str) -> int:

@@ -13,7 +13,7 @@ from gatekit.gate.decide import decide, sequential_test
 from gatekit.gate.settled import settler
 from gatekit.history.past import past_runs
 from gatekit.history.place import connected, place_of
-from gatekit.history.records_folder import JOURNAL_NAME
+from gatekit.history.records_folder import JOURNAL_NAME, create_run_dir
 from gatekit.history.remember import KeptError, remember
 from gatekit.records.answers import count, statuses
 from gatekit.records.lock import Lock
@@ -27,8 +27,9 @@ from gatekit.run.journal_lines import Header
 from gatekit.run.measure import Measured, measure
 from gatekit.run.plan import Plan, make_plan, refuse_recorded
 from gatekit.run.progress import Progress
-from gatekit.run.resume import refuse_other
+from gatekit.run.resume import refuse_other, take_over
 from gatekit.run.stopping import EarlyStopping, NeverStopping, Stopping
+from gatekit.run.weights_note import weights_notes
 
 # These only cost answers; what was measured before them stands. Any other failure spoils the whole run.
 _COST_ANSWERS = frozenset({"server-died", "server-unreachable", "deadline"})
@@ -55,10 +56,13 @@ class Finished:
     storage_failure: InfraError | None = None
 
 
-def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None = None) -> Finished:
+def execute(
+    spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None = None, takes_over: str | None = None
+) -> Finished:
     """The verdict of one spec, with its record stored. `lock` is its locked threshold where it has one.
 
     A run of this id that was begun and has no record goes on: only the questions that its journal lacks are asked.
+    One that `takes_over` the answers of another run begins with them.
 
     Raises ConfigError for wrong input, also where the run was begun with another spec or questions or is going on
     elsewhere; InfraError for a dataset, GPU, program or storage that is missing before any question is asked, and
@@ -70,15 +74,18 @@ def execute(spec: Spec, *, run_id: str, around: Surroundings, lock: Lock | None 
         plan = make_plan(spec, place=place, run_id=run_id, cache_dir=around.cache_dir, environ=around.environ)
         past = replace(past_runs(place, spec, plan.comparability, exclude_run_id=run_id), lock=lock)
     header = _header(plan, _utc(around.now()))
-    with Journal(plan.run_dir / JOURNAL_NAME) as journal:
+    if takes_over is not None:
+        take_over(plan.place.dir, header, takes_over)
+        around.progress.phase(f"run {takes_over} has its verdict: its answers go on as run {run_id}")
+    with Journal(create_run_dir(plan.place.dir, run_id) / JOURNAL_NAME) as journal:
         refuse_recorded(plan.place.dir, run_id)  # whoever held the journal until now may have written one
         if journal.kept is not None:
             refuse_other(journal.kept, header)
         journal.begin(header)
         try:
-            return _finish(plan, journal, header if journal.kept is None else journal.kept.header, past, around)
+            return _finish(plan, journal, header, past, around)
         except (ConfigError, InfraError):  # no server, no answer, no verdict
-            journal.discard()
+            journal.discard(is_copy=takes_over is not None)
             raise
 
 
@@ -93,11 +100,14 @@ def _header(plan: Plan, began_at: str) -> Header:
     )
 
 
-def _finish(plan: Plan, journal: Journal, header: Header, past: Past, around: Surroundings) -> Finished:
+def _finish(plan: Plan, journal: Journal, now: Header, past: Past, around: Surroundings) -> Finished:
+    """`now` is the header that a run which begins now would have."""
+    header = now if journal.kept is None else journal.kept.header
     stopping = _stopping(plan, past)
     measured = measure(plan, journal, environ=around.environ, progress=around.progress, stopping=stopping)
-    future = _future(past, header.began_at)
-    warnings = (*plan.selection.warnings, *measured.warnings, *stopping.notes, *future)
+    future = _future(past, now.began_at)  # what ended since the first part began is no wonder
+    weights = tuple(weights_notes(measured.served, past, plan.place))
+    warnings = (*plan.selection.warnings, *measured.warnings, *weights, *stopping.notes, *future)
     record = RunRecord(
         run_id=plan.run_id,
         gatekit_version=__version__,
@@ -152,7 +162,8 @@ def _stopping(plan: Plan, past: Past) -> Stopping:
 
 
 def _future(past: Past, started_at: str) -> tuple[str, ...]:
-    """A run that is dated after this one: a clock was wrong, and only the order of arrival can be trusted."""
+    """A run that was there when this part of the run began, and is dated after it: a clock was wrong, and only the
+    order of arrival can be trusted."""
     late = [run for run in past.runs if run.finished_at[:_TO_THE_SECOND] > started_at[:_TO_THE_SECOND]]
     if not late:
         return ()

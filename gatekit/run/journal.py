@@ -16,6 +16,7 @@ from gatekit.errors import ConfigError, InfraError
 from gatekit.history.durable_files import open_regular, storage_error, sync_folder
 from gatekit.records.answers import Observation
 from gatekit.run.journal_lines import BrokenLineError, Done, Header, Kept, Reading, ServerSeen, header_of, line_of
+from gatekit.run.kept_text import refuse_more
 
 MAX_JOURNAL_BYTES = 512 * 1024 * 1024
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -36,13 +37,15 @@ class Journal:
         self.kept: Kept | None = None
         self.written = 0
         self.synced = 0
+        self._answers = 0
+        self._answers_size = 0
         self._file = -1
         self._fault: InfraError | None = None
 
     def __enter__(self) -> Self:
         """Raises ConfigError where another process has it open, InfraError where it cannot be used."""
         try:
-            self._file = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            self._file = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
         except OSError as error:
             raise storage_error("make", self.path, error) from error
         try:
@@ -51,6 +54,8 @@ class Journal:
         except BaseException:
             self._close()
             raise
+        if self.kept is not None:
+            self._answers, self._answers_size = len(self.kept.answers), self.kept.answers_size
         return self
 
     def __exit__(
@@ -71,14 +76,21 @@ class Journal:
             raise storage_error("write", self.path, error) from error
         self.sync()
 
-    def discard(self) -> None:
-        """Remove the file of a run that came to nothing, so that nobody takes it for one to go on with."""
-        if self.kept is None:
+    def discard(self, *, is_copy: bool = False) -> None:
+        """Remove the file of a run that came to nothing, so that nobody takes it for one to go on with; also a copy
+        of what another run kept, to which nothing was added."""
+        if self.kept is None or (is_copy and not self.written):
             self.path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a server's log may be there
+                self.path.parent.rmdir()
 
     def answer(self, observation: Observation) -> None:
-        """Write one answer. Raises InfraError when the disk does not take it."""
-        self._write(line_of("answer", observation))
+        """Write one answer. Raises InfraError when the disk does not take it, or it is more than a run may have."""
+        line = line_of("answer", observation)
+        refuse_more(self._answers_size + len(line), self._answers)
+        self._write(line)
+        self._answers += 1
+        self._answers_size += len(line)
 
     def server(self, seen: ServerSeen) -> None:
         """Write who answers from here on."""
@@ -200,6 +212,7 @@ def _read(descriptor: int, path: Path) -> Kept | None:
                 if _is_torn(line, is_last=end + len(line) >= size):
                     break
                 reading.add(line)
+                refuse_more(reading.answers_size, reading.answered)
                 end += len(line)
     except BrokenLineError as error:
         _refuse(path, f"line {number}: {error}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gatekit.records.answers import Observation, Status
+from gatekit.records.answers import Cell, Observation, Status
 from gatekit.records.canonical import Plain, canonical_json, from_plain, to_plain
 from gatekit.records.run import Comparability, Served
 from gatekit.records.spec import Spec
@@ -39,7 +39,8 @@ class Header:
 class ServerSeen:
     """Who answers from here on; what is not known is None, and compares with nothing.
 
-    Of a server that was started for this run, `models` is None: it was given a name that nobody else has.
+    Of a server that was started for this run, `models` is None: it was given a name that nobody else has. `model_said`
+    is what its list says of the asked model, `fingerprint` that of its first answer; neither is known of a started one.
     `flip_seed` is that of a simulated model.
     """
 
@@ -47,6 +48,8 @@ class ServerSeen:
     version: str | None = None
     build: str | None = None
     weights_sha256: str | None = None
+    model_said: Mapping[str, str] | None = None
+    fingerprint: str | None = None
     flip_seed: str | None = None
 
 
@@ -63,13 +66,16 @@ class Done:
 class Kept:
     """What a journal holds.
 
-    `answers` has one observation per finished question, in order of completion. `end` says how the last part ended:
-    None where nothing did, because it was killed. `spoiled` is why its answers are of no use. `size` is where the
-    last whole line ends, in bytes, `body` where the first line behind the header begins.
+    `answers` has one observation per finished question and repeat, in order of completion. `end` says how the last
+    part ended: None where nothing did, because it was killed. `spoiled` is why its answers are of no use. `size` is
+    where the last whole line ends, in bytes, `body` where the first line behind the header begins. `lines` are the
+    numbers of the lines of `answers`, `answers_size` the bytes of all lines that hold one.
     """
 
     header: Header
     answers: tuple[Observation, ...] = ()
+    lines: tuple[int, ...] = ()
+    answers_size: int = 0
     servers: tuple[ServerSeen, ...] = ()
     events: tuple[str, ...] = ()
     end: str | None = None
@@ -85,7 +91,12 @@ class BrokenLineError(Exception):
 
 def line_of(kind: str, value: object) -> bytes:
     """The line of a header, answer, server, event, end, spoiled or done."""
-    return canonical_json({kind: to_plain(value)}) + b"\n"
+    plain = to_plain(value)
+    if isinstance(value, Observation) and value.repeat == 0:  # left out, as in records
+        del plain["repeat"]
+    if isinstance(value, Header) and value.spec.protocol.repeats == 1:
+        del plain["spec"]["protocol"]["repeats"]
+    return canonical_json({kind: plain}) + b"\n"
 
 
 def header_of(line: bytes) -> Header:
@@ -119,7 +130,10 @@ class Reading:
     def __init__(self, header: Header, body: int) -> None:
         self._header = header
         self._body = body
-        self._answers: dict[int, Observation] = {}
+        self._number = 1
+        self._answers: dict[Cell, Observation] = {}
+        self._lines: dict[Cell, int] = {}
+        self.answers_size = 0
         self._servers: list[ServerSeen] = []
         self._events: list[str] = []
         self._end: str | None = None
@@ -139,13 +153,23 @@ class Reading:
         kind, value = kind_and_value(line)
         if kind not in self._take:
             raise BrokenLineError("it is of no kind that a journal has")
+        self._number += 1
         self._take[kind](value)
+        if kind == "answer":
+            self.answers_size += len(line)
+
+    @property
+    def answered(self) -> int:
+        """How many questions ended so far."""
+        return len(self._answers)
 
     def kept(self, size: int) -> Kept:
         """What was read, up to `size` bytes."""
         return Kept(
             header=self._header,
             answers=tuple(self._answers.values()),
+            lines=tuple(self._lines[cell] for cell in self._answers),
+            answers_size=self.answers_size,
             servers=tuple(self._servers),
             events=tuple(self._events),
             end=self._end,
@@ -156,16 +180,21 @@ class Reading:
         )
 
     def _answer(self, value: Plain) -> None:
-        """What was lost may have been asked again; what was answered never is."""
+        """What was lost may have been asked again; what was answered never is. Somebody gave each answer."""
+        if not self._servers:
+            raise BrokenLineError("it is an answer, and no line before it says whose")
         seen = _built(Observation, value)
-        before = self._answers.pop(seen.question_id, None)
+        before = self._answers.pop(seen.cell, None)
         if before is not None and before.status is not Status.LOST:
-            raise BrokenLineError(f"it answers question {seen.question_id} a second time")
-        self._answers[seen.question_id] = seen
+            again = f" (repeat {seen.repeat})" if seen.repeat else ""
+            raise BrokenLineError(f"it answers question {seen.question_id}{again} a second time")
+        self._answers[seen.cell] = seen
+        self._lines[seen.cell] = self._number
 
     def _server(self, value: Plain) -> None:
+        """A new part, whatever the one before it said of itself."""
         self._servers.append(_built(ServerSeen, value))
-        self._end = None
+        self._end = self._done = None
 
     def _ended(self, value: Plain) -> None:
         self._end = _text(value)

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 
 from gatekit.engine.serve import Endpoint, serve
 from gatekit.errors import ExitCode, InfraError, Interrupted
-from gatekit.records.answers import Completion, Observation
+from gatekit.records.answers import Cell, Completion, Observation, Status
 from gatekit.records.run import Served
 from gatekit.records.spec import EngineKind, Spec
 from gatekit.run.client import Client
 from gatekit.run.context import tight_contexts, within_context
+from gatekit.run.counted import with_scope
 from gatekit.run.empties import believed, still_open, while_asking
+from gatekit.run.ends import unended
 from gatekit.run.hints import hint
 from gatekit.run.identity import Identity, confirmed, served, unverified
 from gatekit.run.journal import Journal
 from gatekit.run.journal_lines import Done, Kept, ServerSeen
+from gatekit.run.kept_answers import refuse_changed
 from gatekit.run.loop import Answer, Asking
 from gatekit.run.observe import Observer, suspicions
 from gatekit.run.plan import Plan
@@ -39,15 +42,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _LOG_LINES = 50
-_DRAINING = f"stopping, with {DRAIN_S:g} s for the answers in flight; a second one stops at once"
+_DRAINING = f"{DRAIN_S:g} s for answers in flight; a second one stops at once"
 # Answers that came before one of these may not be those of the server that was to be measured.
-_SPOIL = frozenset({"server-changed", "port-taken"})
+_SPOIL = frozenset({"server-changed", "port-taken", "weights-changed"})
 _MOST_SEED_DIGITS = 10
+_READY = "ready after"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# asyncio spells out the result of a task when it puts the signal handlers back: megabytes of answers.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measured:
-    """One observation per question, who answered (None: nobody was ready), and what went wrong, if at all.
+    """One observation per question and repeat, who answered (None: nobody was ready), and what went wrong, if at all.
 
     `stopped_early` says why the remaining questions were not needed; they have no observation then. `warnings`
     is what could not be verified or looks wrong, `events` what else is worth keeping.
@@ -79,13 +84,17 @@ def measure(
     """
     kept = journal.kept
     observer = Observer(plan, journal, progress, () if kept is None else kept.answers)
-    if kept is not None and kept.done is not None:
-        return _measured_before(plan, observer, kept, kept.done)
-    progress.phase(f"starting engine {plan.spec.engine.name}")
-    known = plan.selection.questions
+    stopping = stopping or NeverStopping()
+    if kept is not None:
+        refuse_changed(kept, plan.extractor, journal.path)
+        if kept.done is not None and _holds(kept.done, observer, stopping):
+            return _measured_before(plan, observer, kept, kept.done)
+    progress.phase(_beginning(plan.spec))
+    served_as = _same_flips(plan.spec, kept)
+    known, answered = plan.selection.questions, _answered(kept)
     try:
-        with serve(_same_flips(plan.spec, kept), run_dir=plan.run_dir, questions=known, environ=environ) as endpoint:
-            measured = asyncio.run(_measure(plan, journal, endpoint, observer, progress, stopping or NeverStopping()))
+        with serve(served_as, run_dir=plan.run_dir, questions=known, environ=environ, answered=answered) as endpoint:
+            measured = asyncio.run(_measure(plan, journal, endpoint, observer, progress, stopping))
         return replace(measured, warnings=(*endpoint.notices, *measured.warnings))
     except KeyboardInterrupt as error:  # before asking, or the second one while the server stops
         code = getattr(error, "exit_code", ExitCode.INTERRUPTED)
@@ -94,10 +103,25 @@ def measure(
         raise _interrupted(name, code, observer, plan) from None
 
 
+def _beginning(spec: Spec) -> str:
+    """The phase before the first request: a server that is there is not started."""
+    is_there = spec.engine.kind is EngineKind.ATTACH
+    return f"looking at engine {spec.engine.name}" if is_there else f"starting engine {spec.engine.name}"
+
+
+def _holds(done: Done, observer: Observer, stopping: Stopping) -> bool:
+    """Whether the answers that a run is said to be done with are there: all of them, or as many as it stopped at."""
+    there = dict(observer.ended())
+    if done.stopped_early is None:
+        return len(there) == observer.planned
+    statuses = [still_open(there[index]) if index in there else None for index in range(observer.planned)]
+    return stopping.suffices(statuses)
+
+
 def _measured_before(plan: Plan, observer: Observer, kept: Kept, done: Done) -> Measured:
     """What an earlier part measured to its end."""
     observer.tell_all()
-    scored = observer.in_order(None) if done.stopped_early is None else observer.finished()
+    scored = tuple(seen for _, seen in sorted(observer.ended()))
     return Measured(
         observations=believed(scored, plan.spec.gate.max_empty_share),
         served=done.served,
@@ -117,6 +141,11 @@ def _same_flips(spec: Spec, kept: Kept | None) -> Spec:
     return replace(spec, engine=replace(spec.engine, flip_seed=int(seed or 0)))
 
 
+def _answered(kept: Kept | None) -> tuple[Cell, ...]:
+    """What is not asked again."""
+    return tuple(seen.cell for seen in (kept.answers if kept else ()) if seen.status is not Status.LOST)
+
+
 async def _measure(
     plan: Plan, journal: Journal, endpoint: Endpoint, observer: Observer, progress: Progress, stopping: Stopping
 ) -> Measured:
@@ -125,6 +154,7 @@ async def _measure(
         api_key=endpoint.api_key,
         request_timeout_s=plan.spec.client.request_timeout_s,
         streams=plan.spec.protocol.stream,
+        hidden=endpoint.hidden,
     )
     with stop_on_signals(lambda number: progress.phase(f"{number.name}: {_DRAINING}")) as stop:
         pass_ = _Pass(plan, journal, endpoint, client, observer, progress, stopping)
@@ -137,11 +167,14 @@ async def _measure(
     stopped = pass_.stopped
     scored = observer.in_order(failure) if stopped is None else observer.finished()
     observations = believed(scored, plan.spec.gate.max_empty_share)
-    unsure = unverified(endpoint, pass_.identity, client.models_answered)
+    unsure = (
+        *unverified(endpoint, pass_.identity if pass_.was_ready else None, client.models_answered),
+        *unended(client.unended),
+    )
     log = () if failure is None else tuple(f"server log: {line}" for line in log_tail(endpoint, _LOG_LINES))
     measured = Measured(
         observations=observations,
-        served=served(plan.spec, endpoint, pass_.identity),
+        served=_with_scope(plan.spec, endpoint, pass_.identity, journal.kept),
         failure=failure,
         stopped_early=None if stopped is None else stopped.text,
         warnings=(*unsure, *pass_.warnings, *suspicions(observations), *tight_contexts(observations, plan.spec)),
@@ -149,6 +182,11 @@ async def _measure(
     )
     _close(journal, measured, has_asked=pass_.asking is not None)
     return measured
+
+
+def _with_scope(spec: Spec, endpoint: Endpoint, identity: Identity | None, kept: Kept | None) -> Served | None:
+    is_resumed = kept is not None and bool(kept.servers)
+    return with_scope(served(spec, endpoint, identity), spec, is_resumed=is_resumed)
 
 
 def _stopped_by(stop: Stop, journal: Journal, endpoint: Endpoint) -> None:
@@ -200,12 +238,14 @@ class _Pass:
         self.observer = observer
         self.progress = progress
         self.stopping = stopping
-        self.watch = watched(endpoint)
+        self._look = watched(endpoint)
         self.identity: Identity | None = None
+        self.was_ready = False
         self.stopped: StopReason | None = None
         self.asking: Asking | None = None
         self.recheck: Recheck | None = None
         self._events_kept = 0
+        self._version: str | None = None
         self.warnings: tuple[str, ...] = ()
         self.events: tuple[str, ...] = () if journal.kept is None else journal.kept.events
 
@@ -222,17 +262,24 @@ class _Pass:
             return error
         self._goes_on(seen(self.endpoint, identity))
         try:
-            failure = await self._ask(stop, Recheck(readiness.identification, identity))
+            recheck = Recheck(readiness.identification, identity, self._note)
+            failure = await self._ask(stop, recheck)
             self.observer.tell_all()
             if failure is None and not stop.is_set():
-                after = await unless_stopped(readiness.identification.after(identity), stop)
-                self.identity = confirmed(identity, after)
+                after = await unless_stopped(readiness.identification.after(recheck.before), stop)
+                self.identity = confirmed(recheck.before, after)
+                self._note(self.identity)
                 self.warnings += self.identity.warnings
         except StoppedError:
             return None
         except InfraError as error:
             return error
         return failure
+
+    def watch(self) -> str | None:
+        """Why the server's process is gone. Raises InfraError for a stranger on its port, and for answers of two."""
+        self.client.fingerprints.refuse_two()
+        return self._look()
 
     async def _ready(self, stop: Stop) -> tuple[Readiness, Identity]:
         waiting = f"waiting for {self.endpoint.base_url}"
@@ -244,9 +291,15 @@ class _Pass:
             self.watch,
             on_wait=lambda why: self.progress.phase(f"{waiting}: {why}"),
         )
-        self.identity = await unless_stopped(readiness.wait(), stop)
+        try:
+            self.identity = await unless_stopped(readiness.wait(), stop)
+        except InfraError as error:
+            if error.reason != "port-taken":  # else it was somebody else who said it
+                self.identity = await unless_stopped(readiness.identification.so_far(), stop)
+            raise
+        self.was_ready = True
         self.warnings += self.identity.warnings
-        self.events += (f"ready after {time.monotonic() - readiness.began_s:.1f} s", *readiness.notes)
+        self.events += (f"{_READY} {time.monotonic() - readiness.began_s:.1f} s", *readiness.notes)
         return readiness, self.identity
 
     def _goes_on(self, server: ServerSeen) -> None:
@@ -259,11 +312,18 @@ class _Pass:
             for index, observation in self.observer.in_order_of_completion():
                 self.stopping.dispatched(index)
                 self.stopping.answered(index, still_open(observation))
-            new = (_resumed(self.observer, len(self.plan.prompts), kept), *new)
+            new = (_resumed(self.observer, self.plan.answers, kept), *new)
         self.journal.server(server)
+        self._version = server.version
         for event in new:
             self.journal.event(event)
         self.events = (*earlier, *new)
+
+    def _note(self, identity: Identity) -> None:
+        """Write who answers once more where its version became known, so that whoever goes on compares with it."""
+        if identity.version != self._version:
+            self._version = identity.version
+            self.journal.server(seen(self.endpoint, identity))
 
     async def _ask(self, stop: Stop, recheck: Recheck) -> InfraError | None:
         """Ask what is missing, unless what is there is enough. Raises InfraError once another server answers."""
@@ -272,9 +332,10 @@ class _Pass:
         if not missing or self.stopped is not None:
             return None
         self.observer.tell_all()
-        planned = len(self.plan.prompts)
+        planned, repeats = self.plan.answers, self.plan.spec.protocol.repeats
         what = f"{planned}" if len(missing) == planned else f"the {len(missing)} missing ones of {planned}"
-        self.progress.phase(f"asking {what} questions")
+        units = "questions" if repeats == 1 else f"answers ({repeats} repeats of {planned // repeats} questions)"
+        self.progress.phase(f"asking {what} {units}")
         self.recheck = recheck
         self.asking = self._asking(_until(stop, missing))
         asking, checking = asyncio.create_task(self.asking.run(stop.at_once)), asyncio.create_task(recheck.run())
@@ -307,15 +368,15 @@ class _Pass:
             on_answer=self._take,
             watch=self.watch,
             stopping=self.stopping,
-            hint=lambda kind: hint(kind, spec),
+            hint=lambda kind: hint(kind, spec, has_answered=True),
             todo=todo,
             answered=self.observer.answered,
         )
 
     def _take(self, answer: Answer) -> None:
         if isinstance(answer.result, Completion):
-            read = answer_under(self.plan.spec.protocol, answer.result)
-            answer = replace(answer, result=within_context(read, self.plan.spec))
+            read = within_context(answer_under(self.plan.spec.protocol, answer.result), self.plan.spec)
+            answer = answer if read is answer.result else replace(answer, result=read)
         observation = self.observer.add(answer)
         if self.asking is not None and self.recheck is not None:
             self._keep_events(self.asking)
@@ -333,10 +394,11 @@ def _until(stop: Stop, missing: Sequence[int]) -> Iterator[int]:
 
 def _resumed(observer: Observer, planned: int, kept: Kept) -> str:
     why = "was killed" if kept.end is None else f"ended by {kept.end}"
-    starts = len(kept.servers) + 1
+    why = why if kept.done is None else "said that every answer was there"
+    starts = sum(event.startswith(_READY) for event in kept.events) + 1
     return f"resumed at {observer.answered} of {planned} answers, after the part before {why}; server start {starts}"
 
 
 def _interrupted(name: str, code: ExitCode, observer: Observer, plan: Plan) -> Interrupted:
-    what = f"{name} after {observer.answered} of {len(plan.prompts)} answers: no verdict, no record"
+    what = f"{name} after {observer.answered} of {plan.answers} answers: no verdict, no record"
     return Interrupted(what, exit_code=code, hint=f"the answers so far are in {plan.run_dir}")

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gatekit.errors import InfraError
-from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status
+from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status, cells
+from gatekit.report.by_question import is_repeated, named
+from gatekit.run.empties import is_empty
 from gatekit.run.journal import Journal
+from gatekit.run.kept_text import kept_reasoning
 from gatekit.run.loop import Answer
 from gatekit.run.plan import Plan
 from gatekit.run.progress import Progress
+from gatekit.run.repeated_texts import same_every_time
 from gatekit.task.score import Extractor
 
 _REASON_CHARACTERS = 200
@@ -28,13 +32,18 @@ class _Tally:
     done: int = 0
     correct: int = 0
     lost: int = 0
+    empty: int = 0
 
 
 class Observer:
-    """Takes the answers of one run, after those of its earlier parts; a question that these lost counts as open."""
+    """Takes the answers of one run, after those of its earlier parts; a question that these lost counts as open.
+
+    A place is that of an answer: all questions in asking order, as often as they are repeated.
+    """
 
     def __init__(self, plan: Plan, journal: Journal, progress: Progress, before: Sequence[Observation] = ()) -> None:
         self._questions = plan.selection.questions
+        self._planned = plan.answers
         self._extractor = plan.extractor
         self._journal = journal
         self._progress = progress
@@ -42,9 +51,9 @@ class Observer:
         self._lost_before: dict[int, Observation] = {}
         self._tally = _Tally()
         self._not_yet_told: deque[tuple[int, _Tally]] = deque()
-        index_of = {question.id: index for index, question in enumerate(self._questions)}
+        index_of = {cell: index for index, cell in enumerate(cells(plan.dataset.question_ids))} if before else {}
         for seen in before:
-            self._take_back(index_of.get(seen.question_id), seen)
+            self._take_back(index_of.get(seen.cell), seen)
 
     @property
     def answered(self) -> int:
@@ -54,7 +63,17 @@ class Observer:
     @property
     def missing(self) -> tuple[int, ...]:
         """The places of the questions that are still to be asked."""
-        return tuple(index for index in range(len(self._questions)) if index not in self._observations)
+        return tuple(index for index in range(self._planned) if index not in self._observations)
+
+    @property
+    def planned(self) -> int:
+        """How many answers a whole run has."""
+        return self._planned
+
+    def ended(self) -> Iterator[tuple[int, Observation]]:
+        """Every question that was asked to its end, by its place, those that an earlier part lost included."""
+        yield from self._lost_before.items()
+        yield from self._observations.items()
 
     def in_order_of_completion(self) -> Iterator[tuple[int, Observation]]:
         """Every finished question by its place."""
@@ -62,7 +81,8 @@ class Observer:
 
     def add(self, answer: Answer) -> Observation:
         """Score one answer, write it to the journal, then count it. What is told of it waits for the disk."""
-        observation = observe(answer, self._questions[answer.index], self._extractor)
+        question, repeat = self._place(answer.index)
+        observation = observe(answer, question, self._extractor, repeat=repeat)
         before = self._lost_before.pop(answer.index, None)
         if before is not None:
             observation = replace(observation, attempts=before.attempts + observation.attempts)
@@ -77,17 +97,23 @@ class Observer:
         while self._not_yet_told and self._not_yet_told[0][0] <= self._journal.synced:
             told = self._not_yet_told.popleft()[1]
         if told is not None:
-            self._progress.answered(told.done, len(self._questions), told.correct, told.lost)
+            self._progress.answered(told.done, self._planned, told.correct, told.lost, told.empty)
 
     def tell_all(self) -> None:
         """Bring every answer to the disk and tell of all. Raises InfraError as the journal does."""
         self._journal.sync()
         self._not_yet_told.clear()
-        if self._tally.done:
-            self._progress.answered(self._tally.done, len(self._questions), self._tally.correct, self._tally.lost)
+        told = self._tally
+        if told.done:
+            self._progress.answered(told.done, self._planned, told.correct, told.lost, told.empty)
+
+    def _place(self, index: int) -> tuple[Question, int]:
+        """The question and which repeat of it."""
+        repeat, number = divmod(index, len(self._questions))
+        return self._questions[number], repeat
 
     def _take_back(self, index: int | None, seen: Observation) -> None:
-        if index is None or _expected(self._questions[index]) != seen.expected:
+        if index is None or _expected(self._place(index)[0]) != seen.expected:
             what = f"the journal {self._journal.path} is broken: it answers question {seen.question_id}, never asked so"
             raise InfraError(what, reason="journal-broken", hint="run again under another run id")
         if seen.status is Status.LOST:
@@ -102,6 +128,7 @@ class Observer:
             done=tally.done + 1,
             correct=tally.correct + (seen.status is Status.CORRECT),
             lost=tally.lost + (seen.status is Status.LOST),
+            empty=tally.empty + is_empty(seen),
         )
 
     def finished(self) -> tuple[Observation, ...]:
@@ -109,20 +136,21 @@ class Observer:
         return tuple(self._observations[index] for index in sorted(self._observations))
 
     def in_order(self, failure: InfraError | None) -> tuple[Observation, ...]:
-        """One observation per question, in asking order; what was never finished is lost."""
+        """One observation per question and repeat, in asking order; what was never finished is lost."""
         why = "never asked" if failure is None else failure.message
         return tuple(
-            self._observations.get(index) or self._lost_before.get(index) or _never_asked(question, why)
-            for index, question in enumerate(self._questions)
+            self._observations.get(index) or self._lost_before.get(index) or _never_asked(*self._place(index), why)
+            for index in range(self._planned)
         )
 
 
-def observe(answer: Answer, question: Question, extractor: Extractor) -> Observation:
-    """The observation of one question. A lost answer is never scored."""
+def observe(answer: Answer, question: Question, extractor: Extractor, *, repeat: int = 0) -> Observation:
+    """The observation of one answer to a question. A lost answer is never scored."""
     result = answer.result
     if isinstance(result, Failure):
         return Observation(
             question_id=question.id,
+            repeat=repeat,
             status=Status.LOST,
             expected=_expected(question),
             attempts=answer.attempts,
@@ -131,12 +159,13 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
     scored = extractor.score(result, question)
     return Observation(
         question_id=question.id,
+        repeat=repeat,
         status=scored.status,
         expected=_expected(question),
         predicted=scored.predicted,
         detail=scored.detail,
         text=result.text,
-        reasoning=result.reasoning,
+        reasoning=kept_reasoning(result.reasoning),
         finish_reason=result.finish_reason,
         prompt_tokens=result.prompt_tokens,
         completion_tokens=result.completion_tokens,
@@ -149,7 +178,7 @@ def observe(answer: Answer, question: Question, extractor: Extractor) -> Observa
 def suspicions(observations: tuple[Observation, ...]) -> tuple[str, ...]:
     """What is wrong with the answers as a whole: all the same, all empty; and why answers were lost, by kind."""
     texts = [(seen.text or "").strip() for seen in observations if seen.failure is None]
-    return (*_sameness(texts), *_losses(observations))
+    return (*_sameness(texts), *same_every_time(observations), *_losses(observations))
 
 
 def _sameness(texts: list[str]) -> Iterator[str]:
@@ -165,13 +194,14 @@ def _sameness(texts: list[str]) -> Iterator[str]:
 def _losses(observations: tuple[Observation, ...]) -> Iterator[str]:
     """One line per kind of failure: how many, the first one's detail, and which questions."""
     kinds: dict[FailureKind, list[Observation]] = {}
+    repeated = is_repeated(observations)
     for seen in observations:
         if seen.failure is not None and seen.failure.kind is not FailureKind.NOT_ASKED:
             kinds.setdefault(seen.failure.kind, []).append(seen)
     for kind, lost in kinds.items():
         assert lost[0].failure is not None
         more = ", ..." if len(lost) > _SHOWN_IDS else ""
-        ids = ", ".join(str(seen.question_id) for seen in lost[:_SHOWN_IDS]) + more
+        ids = ", ".join(named(seen.cell, is_repeated=repeated) for seen in lost[:_SHOWN_IDS]) + more
         yield f"{len(lost)} lost by {kind.value}: {lost[0].failure.detail[:_SHOWN_DETAIL]}; questions {ids}"
 
 
@@ -179,8 +209,13 @@ def _expected(question: Question) -> str:
     return question.reference.rpartition("####")[2].strip()
 
 
-def _never_asked(question: Question, why: str) -> Observation:
+def _never_asked(question: Question, repeat: int, why: str) -> Observation:
     failure = Failure(kind=FailureKind.NOT_ASKED, detail=why[:_REASON_CHARACTERS])
     return Observation(
-        question_id=question.id, status=Status.LOST, expected=_expected(question), attempts=0, failure=failure
+        question_id=question.id,
+        repeat=repeat,
+        status=Status.LOST,
+        expected=_expected(question),
+        attempts=0,
+        failure=failure,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from gatekit.engine.serve import check as check_engine
 from gatekit.errors import ConfigError
 from gatekit.history.durable_files import is_there
 from gatekit.history.place import Place
-from gatekit.history.records_folder import create_run_dir, record_path
+from gatekit.history.records_folder import record_path
 from gatekit.history.remember import check_ready
 from gatekit.records.answers import Prompt
 from gatekit.records.run import Comparability, Dataset
@@ -30,28 +30,38 @@ class Plan:
     place: Place
     run_dir: Path
     selection: Selection
-    prompts: tuple[Prompt, ...]
     dataset: Dataset
     comparability: Comparability
     extractor: Extractor
 
+    @property
+    def prompts(self) -> Iterator[Prompt]:
+        """One per question, whatever its repeats, made while they are taken: all of them are large, and needed once."""
+        return build_prompts(self.selection, self.spec.protocol)
+
+    @property
+    def answers(self) -> int:
+        """How many answers a whole run has."""
+        return len(self.dataset.question_ids)
+
 
 def make_plan(spec: Spec, *, place: Place, run_id: str, cache_dir: Path, environ: Mapping[str, str]) -> Plan:
-    """The plan of a run, its folder in the history at `place` made.
+    """The plan of a run; its folder in the history at `place` is still to be made.
 
     Raises ConfigError for wrong input, InfraError for a machine, history or dataset that cannot be used.
     """
     check_engine(spec, environ)
     refuse_recorded(place.dir, run_id)
-    warnings = check_ready(place)
+    # First what needs memory for a moment, then what brings the database: it takes the same memory again.
     asked = asked_by_run(spec, cache_dir=cache_dir)
+    build_prompts(asked.selection, spec.protocol)  # says what is wrong with them
+    warnings = check_ready(place)
     return Plan(
         spec=spec,
         run_id=run_id,
         place=place,
-        run_dir=create_run_dir(place.dir, run_id),
+        run_dir=record_path(place.dir, run_id).parent,
         selection=replace(asked.selection, warnings=(*warnings, *asked.selection.warnings)),
-        prompts=build_prompts(asked.selection, spec.protocol),
         dataset=asked.dataset,
         comparability=asked.comparability,
         extractor=asked.extractor,

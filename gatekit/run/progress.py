@@ -11,8 +11,8 @@ class Progress(Protocol):
     def phase(self, text: str) -> None:
         """A new phase began, such as `starting the server`."""
 
-    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
-        """`done` of `n` questions are finished, and no crash can lose them."""
+    def answered(self, done: int, n: int, correct: int, lost: int, empty: int) -> None:
+        """`done` of `n` questions are finished, and no crash can lose them; `empty` ones may come to count as lost."""
 
 
 class Silent:
@@ -21,5 +21,5 @@ class Silent:
     def phase(self, text: str) -> None:
         """Ignore it."""
 
-    def answered(self, done: int, n: int, correct: int, lost: int) -> None:
+    def answered(self, done: int, n: int, correct: int, lost: int, empty: int) -> None:
         """Ignore it."""

@@ -17,6 +17,7 @@ from gatekit.records.spec import Spec
 from gatekit.run.client import Client, Refusal
 from gatekit.run.hints import hint
 from gatekit.run.identity import MODELS_PATH, Identification, Identity
+from gatekit.run.model_list import ModelList
 from gatekit.run.port_watch import refuse_stranger
 from gatekit.run.requests import bodies
 from gatekit.run.server_process import log_tail
@@ -114,10 +115,10 @@ class Readiness:
         models = await self._expected_models()
         while isinstance(failure := await self._warm_up(), Failure):
             await self._wait_or_give_up(failure)
-        return await self.identification.before(models)
+        return await self.identification.before(models, files_within_s=max(self._left_s(), _SHORT_S))
 
-    async def _expected_models(self) -> tuple[str, ...] | None:
-        while isinstance(models := await self.identification.models(), Failure):
+    async def _expected_models(self) -> ModelList | None:
+        while isinstance(models := await self.identification.models(min(_SHORT_S, self._left_s())), Failure):
             await self._wait_or_give_up(models, "cannot be verified")
         return self.identification.expected_among(models)
 
@@ -137,7 +138,7 @@ class Readiness:
 
     async def _warm_up(self) -> Completion | Failure:
         protocol = self.spec.protocol
-        (body,) = bodies([prompt_of(_WARM_UP, protocol, -1)], protocol, self.endpoint.served_model)
+        body = bodies([prompt_of(_WARM_UP, protocol, -1)], protocol, self.endpoint.served_model)[0]
         limit_s = min(self.spec.client.request_timeout_s, self._left_s())
         result = await self.client.ask(protocol.api, body, expected_model=self.endpoint.served_model, timeout_s=limit_s)
         return result.failure if isinstance(result, Refusal) else result

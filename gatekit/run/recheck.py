@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import NoReturn
 
 from gatekit.records.answers import Failure, FailureKind
@@ -13,11 +14,17 @@ _PAUSE_S = 2.0
 
 
 class Recheck:
-    """Compares the server with the one that was there before, each time that answers come again."""
+    """Compares the server with the one that was there before, each time that answers come again.
 
-    def __init__(self, identification: Identification, before: Identity) -> None:
+    `before` is that one, with what was learned of it since.
+    """
+
+    def __init__(
+        self, identification: Identification, before: Identity, on_known: Callable[[Identity], None] = lambda _: None
+    ) -> None:
         self._identification = identification
-        self._before = before
+        self._on_known = on_known
+        self.before = before
         self._told: Failure | None = None
         self._is_due = asyncio.Event()
 
@@ -35,5 +42,6 @@ class Recheck:
         while True:
             await self._is_due.wait()
             self._is_due.clear()
-            confirmed(self._before, await self._identification.after(self._before))
+            self.before = confirmed(self.before, await self._identification.after(self.before))
+            self._on_known(self.before)
             await asyncio.sleep(_PAUSE_S)

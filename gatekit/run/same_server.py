@@ -16,25 +16,31 @@ _NAMES: Mapping[str, str] = {
     "version": "version",
     "build": "build",
     "weights_sha256": "weights (sha256)",
+    "fingerprint": "system_fingerprint",
 }
 _SHOWN_CHARACTERS = 120
 _SHOWN_MODELS = 5
 
 
 def seen(endpoint: Endpoint, identity: Identity) -> ServerSeen:
-    """What a journal says of this server. A server of our own is named anew at each start, so its list says nothing."""
+    """What a journal says of this server.
+
+    A server of our own is named anew at each start, so that its list and its fingerprint say nothing.
+    """
     models = None if endpoint.process is not None else identity.models
     return ServerSeen(
         models=None if models is None else tuple(sorted(set(models))),
         version=identity.version,
         build=endpoint.build,
         weights_sha256=endpoint.details.get("weights_sha256"),
+        model_said=None if endpoint.process is not None else dict(identity.model_said),
+        fingerprint=None if endpoint.process is not None else identity.fingerprint,
         flip_seed=endpoint.details.get("flip_seed") if endpoint.simulated else None,
     )
 
 
 def refuse_another(before: Sequence[ServerSeen], now: ServerSeen) -> tuple[str, ...]:
-    """The warnings for what one of the earlier servers said of itself and this one does not.
+    """The warnings for what one of the earlier servers said of itself and this one does not, or the other way round.
 
     Raises InfraError where both are known and differ. The seed of a simulated model's flips is no identity.
     """
@@ -47,6 +53,8 @@ def refuse_another(before: Sequence[ServerSeen], now: ServerSeen) -> tuple[str, 
                 raise InfraError(f"{what}, {_shown(new)} now", reason="server-changed", hint=hint)
             if old is not None and new is None:
                 warnings[f"not verified: the server's {name} is not known any more since the run was resumed"] = None
+            if old is None and new is not None:
+                warnings[f"not verified: the server's {name} was not known before the run was resumed"] = None
     return tuple(warnings)
 
 
@@ -54,6 +62,9 @@ def _pairs(before: ServerSeen, now: ServerSeen) -> Iterator[tuple[str, object, o
     for field in fields(ServerSeen):
         if field.name in _NAMES:
             yield _NAMES[field.name], getattr(before, field.name), getattr(now, field.name)
+    if now.model_said is not None:
+        for name, old in (before.model_said or {}).items():
+            yield f"model's {name}", old, now.model_said.get(name)
 
 
 def _shown(value: object) -> str:

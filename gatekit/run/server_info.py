@@ -26,6 +26,17 @@ def settings(data: Mapping[str, Plain], paths: Mapping[str, str]) -> dict[str, s
     return {name: "none" if one is None else _shown(one) for name, one in found.items() if one is not _ABSENT}
 
 
+def absent(data: Mapping[str, Plain], keys: Iterable[str]) -> tuple[str, ...]:
+    """Those of the keys (`a.b` is b in a) that are not there; one that holds null is."""
+    return tuple(key for key in keys if _at(data, key) is _ABSENT)
+
+
+def text_at(data: Mapping[str, Plain], key: str) -> str | None:
+    """The text at a key (`a.b` is b in a) as it stands there; None where there is none."""
+    found = _at(data, key)
+    return found if isinstance(found, str) and found else None
+
+
 def _at(data: Plain, key: str) -> Plain:
     for step in key.split("."):
         if isinstance(data, Mapping) and step in data:

@@ -15,7 +15,8 @@ _FIRST_BLOCK = 32
 _RAMP_SHARE = 40  # the first block holds back at most n / 40 requests: 2.5 % of the time of a long run
 _RIGHT_TO_OPEN = 8
 _ANSWERS_TO_OPEN = 128
-_SETTLED_EVERY = 16  # answers between two looks at curtailment, which costs more than one answer does
+_SETTLED_EVERY = 16  # answers between two looks at curtailment, which take a pass over all answers
+_LOOKS = 80  # at most so many looks in one run, so that a question of a long run costs no more than one of a short
 
 Statuses = Sequence[Status | None]
 
@@ -46,6 +47,9 @@ class Stopping(Protocol):
     def verdict(self) -> StopReason | None:
         """Why the remaining questions are not needed, or None while they are."""
 
+    def suffices(self, statuses: Statuses) -> bool:
+        """Whether a run that stopped with these, None for each question that was not asked, came to its verdict."""
+
 
 class NeverStopping:
     """Asks everything, at full width from the start."""
@@ -65,6 +69,10 @@ class NeverStopping:
     def verdict(self) -> StopReason | None:
         """Never."""
         return None
+
+    def suffices(self, statuses: Statuses) -> bool:
+        """Never."""
+        return False
 
 
 class EarlyStopping:
@@ -93,6 +101,7 @@ class EarlyStopping:
         self._statuses: list[Status | None] = [None] * n
         self._sent = self._ended = self._right = 0
         self._looked_at_right = 0
+        self._look_every = max(_SETTLED_EVERY, n // _LOOKS)
         self.notes: tuple[str, ...] = () if test is None or not test.note else (test.note,)
         self._reason: StopReason | None = None
 
@@ -122,6 +131,10 @@ class EarlyStopping:
         """Why the remaining questions are not needed, or None while they are."""
         return self._reason
 
+    def suffices(self, statuses: Statuses) -> bool:
+        """Whether the decision from them is one that stops a run."""
+        return self._decides(statuses) in self._stops_at
+
     def _crossing(self, index: int, status: Status) -> StopReason | None:
         right = known(status)
         if self._watch is None or self._test is None or self._watch.outcome is not None or right is None:
@@ -133,7 +146,7 @@ class EarlyStopping:
         return self._stop(outcome, method, f"{method} finds {outcome.value}")
 
     def _curtailment(self) -> StopReason | None:
-        if self._ended % _SETTLED_EVERY or not self._may_have_settled():
+        if self._ended % self._look_every or not self._may_have_settled():
             return None
         outcome = self._settled(self._statuses)
         if outcome not in self._stops_at:
@@ -143,7 +156,7 @@ class EarlyStopping:
     def _may_have_settled(self) -> bool:
         """Right answers alone bring no FAIL nearer."""
         before, self._looked_at_right = self._looked_at_right, self._right
-        return Outcome.PASS in self._stops_at or self._right - before < _SETTLED_EVERY
+        return Outcome.PASS in self._stops_at or self._right - before < self._look_every
 
     def _stop(self, outcome: Outcome, rule: str, why: str) -> StopReason:
         counts = f"{self._ended} answers ({self._right} right), {self._sent} of {len(self._statuses)} questions sent"

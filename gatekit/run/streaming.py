@@ -7,12 +7,12 @@ much there is of it.
 
 from __future__ import annotations
 
-import json
 from io import StringIO
-from typing import Any, NoReturn
+from typing import Any
 
 from gatekit.records.answers import FailureKind
 from gatekit.records.spec import Api
+from gatekit.run.json_text import decoded
 
 MAX_STREAM_BYTES = 128 * 2**20
 MAX_STREAM_LINES = 2**20
@@ -20,7 +20,6 @@ MAX_LINE_BYTES = 2**18
 MAX_STREAM_CHARACTERS = 2**20
 MAX_HELD_BYTES = 32 * 2**20
 _SMALL_BYTES = 2**16
-_SHOWN = 80
 _DONE = "[DONE]"
 _MARK = "\ufeff"
 # An "error" field is no part of server-sent events, and how some builds of llama-server told one.
@@ -69,6 +68,8 @@ class Stream:
         self._finish_reason: Any = None
         self._usage: dict[str, Any] | None = None
         self._model: str | None = None
+        self._fingerprint: str | None = None
+        self._id: Any = None
         self._error: dict[str, Any] | None = None
 
     def feed(self, piece: bytes) -> None:
@@ -107,7 +108,8 @@ class Stream:
         else:
             message["text"] = text
         message["reasoning"] = self._written["reasoning"].getvalue() or None
-        return {"model": self._model, "choices": [choice], "usage": self._usage}
+        signed = {"id": self._id, "model": self._model, "system_fingerprint": self._fingerprint}
+        return {**signed, "choices": [choice], "usage": self._usage}
 
     def _take_last_line(self) -> None:
         """What no line feed ended is a line all the same, unless only its beginning came."""
@@ -149,7 +151,7 @@ class Stream:
         elif field == "error" and sign:
             self._take_error({"error": _parsed(value)})
         elif field not in _IGNORED:
-            raise StreamError(f"a line that no stream has: {line[:_SHOWN]}", FailureKind.NOT_JSON)
+            raise StreamError(f"a line that no stream has: {line}", FailureKind.NOT_JSON)
 
     def _take_data(self, value: str) -> None:
         if value == _DONE:
@@ -162,6 +164,9 @@ class Stream:
             self._take_error(chunk)
             return
         self._take_model(chunk.get("model"))
+        self._id = self._id or chunk.get("id")
+        if isinstance(fingerprint := chunk.get("system_fingerprint"), str):
+            self._fingerprint = fingerprint or self._fingerprint
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = usage
         choices = chunk.get("choices")
@@ -217,10 +222,6 @@ def _text(delta: dict[str, Any], key: str) -> str | None:
 
 def _parsed(value: str) -> Any:
     try:
-        return json.loads(value, parse_constant=_refuse_constant)
+        return decoded(value)
     except (ValueError, RecursionError) as error:
-        raise StreamError(f"a piece of the stream is not JSON: {str(error)[:_SHOWN]}", FailureKind.NOT_JSON) from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
+        raise StreamError(f"a piece of the stream is not JSON: {error}", FailureKind.NOT_JSON) from None

@@ -53,6 +53,7 @@ _OTHER_NAMES = {
     "dataset": "task",
     "prompt": "protocol",
 }
+_VALUES = "write KEY=VALUE with the value itself"
 MATRIX = "matrix"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _NOTHING = object()
@@ -82,6 +83,18 @@ def sweep(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> tuple[tup
         if math.prod(widths) > MOST_SPECS:
             raise ConfigError.one(f"the sweep asks for over {MOST_SPECS} specs", reason="sweep-too-large")
         return tuple(tuple(batch) for batch in BasicSweeper.split_arguments(asked, None)[0])
+
+
+def values(overrides: Sequence[str], *, config_dirs: Sequence[Path]) -> list[tuple[tuple[str, ...], Any]]:
+    """The key path and the value of each override, none of which chooses an option, refers to another or deletes."""
+    with _hydra(config_dirs) as loader, _as_config_errors(loader, overrides):
+        asked = _parse(overrides, loader)
+        _all_checked(asked, loader)
+        for override in asked:
+            if override.type is OverrideType.DEL or "${" in (override.input_line or ""):
+                shown = shown_override(override.input_line or "")
+                raise ConfigError.one(f"override {shown!r} sets no value", reason="bad-override", hint=_VALUES)
+        return [(tuple(override.key_or_group.split(".")), override.value()) for override in asked]
 
 
 def _width(override: Override, loader: ConfigLoader) -> int:

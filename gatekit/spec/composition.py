@@ -46,6 +46,7 @@ _BARE_WORD = re.compile(r"[+~]*[\w./@-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VARIABLES = frozenset({("history", "url_env"), ("model", "path_env")})
 _QUOTES = "'\""
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?/?")
 
 
 def is_private(path: KeyPath) -> bool:
@@ -58,6 +59,8 @@ def shown_override(text: str) -> str:
 
     >>> shown_override("engine.env.KEY=abc"), shown_override("task.n=7")
     ('engine.env.KEY=...', 'task.n=7')
+    >>> shown_override("engine.base_url=http://127.0.0.1:80"), shown_override("engine.base_url=http://k:s@h")
+    ('engine.base_url=http://127.0.0.1:80', 'engine.base_url=...')
     >>> shown_override("history.url=postgresql://ci:x@db/gates"), shown_override("postgresql://ci:x@db/gates?a=b")
     ('history.url=postgresql://ci:***@db/gates', 'postgresql...')
     """
@@ -72,6 +75,8 @@ def _shown(text: str) -> str:
     path = tuple(key.strip().lstrip("+~").strip().split("."))
     if path == ("history", "url"):
         return f"{key}={_shown_url(value)}"
+    if path == ("engine", "base_url") and _ADDRESS.fullmatch(value):
+        return text
     is_choice = len(path) == 1 and path[0] in _SECTIONS and _OPTION_NAMES.fullmatch(value)
     is_variable = path in _VARIABLES and _VARIABLE.fullmatch(value)
     return text if is_choice or is_variable or path[:2] in _SHOWN else f"{key}=..."

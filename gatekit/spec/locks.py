@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ DEFAULT_FOLDER = Path("conf/thresholds")
 DEFAULT_HISTORY = ".gatekit"
 _LONGEST_NAME = 180
 _SHOWN_CHARACTERS = 120
+_OF_SERVER = re.compile(r"[+~]*engine\.(?:args|env)[.=]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +110,22 @@ def command_of(lock: Lock, more: Sequence[str] = ()) -> str:
     engine = lock.spec[place + len(middle) :]
     is_told = place > 0 and place == lock.spec.rfind(middle) and bool(middle and engine)
     words = _choices(lock.spec, lock.hw or "", engine) if is_told else []
-    return f"gatekit thresholds recompute {_joined(words)} {shlex.join([f'task.n={lock.n}', *more])}"
+    return f"gatekit thresholds recompute {_joined(words)} {shlex.join([*_asked(lock), *more])}"
+
+
+def _asked(lock: Lock) -> tuple[str, ...]:
+    """How many questions a lock is for, and how often each is asked: its n is the product."""
+    repeats = lock.fields.get("protocol.repeats")
+    if type(repeats) is not int or repeats < 1:
+        return (f"task.n={lock.n}",)
+    return f"task.n={lock.n // repeats}", f"protocol.repeats={repeats}"
 
 
 def command_typed(overrides: Sequence[str], config_dirs: Sequence[str] = (), more: Sequence[str] = ()) -> str:
-    """The `recompute` command with the overrides of a run as they were typed; without passwords."""
-    words = ["gatekit", "thresholds", "recompute", *map(as_typed, overrides)]
+    """The `recompute` command with the overrides of a run as they were typed; without passwords, and without the
+    server's arguments and variables: these may hold secrets, and no lock depends on them."""
+    kept = [as_typed(text) for text in overrides if not _OF_SERVER.match(text)]
+    words = ["gatekit", "thresholds", "recompute", *kept]
     words += naming(config_dirs)
     return shlex.join([*words, *more])
 

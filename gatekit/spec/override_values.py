@@ -48,9 +48,18 @@ def parsed(text: str, loader: ConfigLoader) -> Override:
         shown = shown_override(text)
         why = str(error).strip() if shown == text and isinstance(error, HydraException) else ""
         what = f"override {shown!r}: {why.splitlines()[0] if why else 'cannot be parsed'}"
-        raise ConfigError.one(what, reason="bad-override", hint=_HINT) from None
+        raise ConfigError.one(what, reason="bad-override", hint=_hint(text)) from None
     override.config_loader = loader
     return override
+
+
+def _hint(text: str) -> str:
+    """What to write: of a list or mapping, which of its texts need quotes."""
+    key, _, value = text.partition("=")
+    if value.lstrip()[:1] not in ("[", "{") or shown_override(key) != key:
+        return _HINT
+    sample = '[a, "--b=c"]' if value.lstrip()[0] == "[" else '{a: "--b=c"}'
+    return f"inside of it a text with = or other signs needs quotes, and all of it those of the shell: '{key}={sample}'"
 
 
 def _tree(text: str) -> Any:

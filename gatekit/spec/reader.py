@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 
 from gatekit.errors import ConfigError, Problem
+from gatekit.history.durable_files import open_regular
 from gatekit.spec.defaults_list import faults_of_list
 from gatekit.spec.described import wanted_at
 from gatekit.spec.folders import group_of
@@ -122,7 +124,7 @@ def _text(path: Path) -> str:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError.one("not a regular file", where=shown, reason="unreadable-file")
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         why = error.strerror or str(error)

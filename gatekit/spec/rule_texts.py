@@ -191,6 +191,34 @@ _RULES = {
     "managed-flag": _rule(
         "Address, port, key and served name belong to gatekit.", "args: [--port, '80']", "Remove the flag."
     ),
+    "option-has-key": _rule(
+        "An argument would set the weights, their revision, or whether code of theirs runs, in any spelling that "
+        "servers read (`--trust_remote_code`, `--trust`). A key does, and rules, checks and the record go by it.",
+        "args: [--trust-remote-code]",
+        "Set model.name, model.revision or model.trust_remote_code.",
+    ),
+    "option-reads-config": _rule(
+        "An argument names a file from which the server would take settings that no rule sees.",
+        "args: [--config, /etc/server.yaml]",
+        "Write its settings as arguments, and those that have a key as keys.",
+    ),
+    "option-set-twice": _rule(
+        "An argument sets again what the engine's command or a key sets: one of them has no effect, and the record "
+        "would name the wrong one.",
+        "engine.max_model_len=4096 beside args: [--max-model-len, '8192']",
+        "Keep the key, or the command.",
+    ),
+    "variable-taken": _rule(
+        "A variable has another meaning already: gatekit marks its servers by it, every server gets it, or another key "
+        "names it too.",
+        "api_key_env: PATH; env: {GATEKIT_RUN: x}",
+        "Name another variable, or remove one of the two.",
+    ),
+    "secret-handed-on": _rule(
+        "The variable that holds the database's URL would be given to the server.",
+        "engine.pass_env: [GK_DB] beside history.url_env: GK_DB",
+        "Remove it from pass_env.",
+    ),
     "secret-in-config": _rule(
         "A secret (the key of a service, the password of a URL), or what takes one, stands in a config: a value, the "
         "name of a variable or a key. It is not repeated in any message.",
@@ -224,6 +252,12 @@ _RULES = {
     "template-place": _rule(
         "A template has no place for the question.", "question_template: hello", "Put {question} where it goes."
     ),
+    "template-field": _rule(
+        "What looks like a field of a template is none, and would be shown to the model as it stands. Doubled braces "
+        "and LaTeX such as \\boxed{x} are no fields.",
+        'question_template: "{question.__class__}{question}"',
+        "Use {question} and, in shot_template, {answer}; write a text in braces with blanks, { so }.",
+    ),
 }
 # What a run would refuse before its first request, as far as the spec alone tells.
 _RUNS = {
@@ -252,6 +286,11 @@ _RUNS = {
         "gate=static_floor gate.early_stop=wor_mixture without gate.observed",
         "Set gate.observed from a healthy run, or gate.early_stop: none.",
     ),
+    "early-stop-with-repeats": _rule(
+        "A sequential test takes the order of the answers as exchangeable, and repeats of one question are alike.",
+        "gate.early_stop=wor_mixture protocol.repeats=4",
+        "Set gate.early_stop: none; a run that no answer can save any more stops all the same.",
+    ),
     "path-without-use": _rule(
         "The bundled questions are made from a seed, and no folder is read for them.",
         "task=gsm8k_synth task.path=/data",
@@ -269,6 +308,11 @@ _RUNS = {
     ),
     "n-out-of-range": _rule(
         "More questions are asked for than the dataset has.", "task.n=900000", "Lower task.n, or null for all of them."
+    ),
+    "too-many-answers": _rule(
+        "Questions times repeats are more answers than a run may ask for.",
+        "protocol.repeats=64 of 20,000 questions",
+        "Ask fewer questions, or each less often.",
     ),
     "too-many-shots": _rule(
         "More worked examples are shown than their split has.", "a train split of 3 rows, shots: 5", "Lower the shots."
@@ -293,6 +337,16 @@ _RUNS = {
         "extra_body: {seed: 1}",
         "Set the key that the message names, or leave it out.",
     ),
+    "repeats-without-sampling": _rule(
+        "A question that is asked again without sampling gets the answer that it got: nothing is learned from it.",
+        "protocol.repeats=4 with protocol.temperature=0",
+        "Set a temperature above 0 (and no top_k of 1), or leave repeats at 1.",
+    ),
+    "repeats-without-seeds": _rule(
+        "Every repeat takes the next seed, and no request holds one so high.",
+        "protocol.repeats=4 protocol.seed=9223372036854775807",
+        "Choose a lower protocol.seed, or none.",
+    ),
     "shot-not-in-turns": _rule(
         "A worked example is parted before {answer} into a user's and an assistant's turn, and this one cannot be.",
         'shots_as: turns with shot_template: "{answer}"',
@@ -302,7 +356,8 @@ _RUNS = {
         "A server would not read such a name as a model.", 'model.name: "--help"', "Give a hub id or a path."
     ),
     "knob-not-spelled": _rule(
-        "A setting is set for which the engine has no flag: it would have no effect.",
+        "A setting is set that would have no effect: the engine has no flag for it, or the server runs already and "
+        "only its start could take it.",
         "engine=transformers engine.max_model_len=4096",
         "Leave it out, or add the engine's spelling of it to engine.flags.",
     ),
@@ -343,7 +398,7 @@ _PATHS = {
         "Nothing, where that is meant; else choose a name of your own that builds on it.",
     ),
     "unreadable-config-dir": _rule(
-        "A config folder cannot be listed.", "--config-dir /root/conf", "Mend its permissions."
+        "A config folder cannot be listed.", "--config-dir /srv/gates/conf", "Mend its permissions."
     ),
 }
 _MATRICES = {

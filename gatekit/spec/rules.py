@@ -5,32 +5,23 @@ from __future__ import annotations
 import difflib
 import re
 import resource
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from typing import cast
 
 from gatekit.engine.base_url import check_base_url
 from gatekit.errors import ConfigError, Problem
 from gatekit.records.spec import EngineKind, Method, Model, ShotOverlap, ShotSource, Spec
+from gatekit.report.escape import escape_terminal
 from gatekit.resources import conf_dir
 from gatekit.spec import texts
+from gatekit.spec.argument_rules import ARGUMENT_RULES, BY_VALUE
 from gatekit.spec.composition import Composition
 from gatekit.spec.reader import KeyPath
 from gatekit.spec.run_rules import RUN_RULES
 from gatekit.spec.watched import Watched
 
-_SHORTEST_PREFIX = len("--api")
-_SECRET_FLAG = re.compile(r"^--(.*-)?(token|secret|password|api-key|credentials?)$")
-_SHELLS = frozenset(
-    {"sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "fish", "csh", "tcsh", "pwsh", "busybox"}
-    | {"env", "sudo", "doas", "su", "eval", "exec", "xargs", "ssh", "awk", "gawk"}
-)
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*")
-_OTHER_INTERPRETER = re.compile(r"(perl|ruby|node|nodejs|php|lua|luajit)[0-9.]*")
-_PYTHON_CODE = re.compile(r"-[A-Za-z]*c.*")
-_OTHER_CODE = re.compile(r"-[A-Za-z]*[eEpr].*|--(eval|print|run|execute).*")
-_MODULE_OR_SCRIPT = re.compile(r"-m.*|[^-].*")
-
+_FIELD = re.compile(r"\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<more>[.\[!:][^{}]{0,200})?\}")
 _PLACEHOLDER = re.compile(r"\{(question|answer)\}")
 # The shortest question of GSM8K, and the shortest question with its solution, in words.
 _QUESTION_WORDS = 9
@@ -43,8 +34,6 @@ _GIVEN_LATER = frozenset(
     {"missing-key", "context-missing", "dataset-missing", "floor-delta-needs-observed"}
     | {"early-stop-needs-delta", "early-stop-needs-order", "early-stop-needs-reference"}
 )
-
-MANAGED_FLAGS = frozenset({"--host", "--port", "--api-key", "--served-model-name", "--alias"})
 
 Found = Iterator[tuple[KeyPath, str, str, str]]
 Rule = Callable[[Spec], Found]
@@ -125,7 +114,7 @@ def _sure(rule: Rule, spec: Spec, unsure: Collection[KeyPath]) -> Found:
     """What a rule finds without having looked at anything unsure."""
     looked_at: set[KeyPath] = set()
     for found in rule(cast("Spec", Watched(spec, (), looked_at))):
-        if rule in _BY_VALUE:
+        if rule in BY_VALUE:
             if not any(_overlap(found[0], place) for place in unsure):
                 yield found
         elif any(_overlap(path, place) for path in looked_at for place in unsure):
@@ -229,8 +218,10 @@ def files_suffice(spec: Spec) -> Found:
     """Every request in flight is a socket, and so an open file."""
     limit = open_files()
     if limit is not None and spec.client.concurrency + _OTHER_FILES > limit:
-        what = f"{spec.client.concurrency} requests in flight, but a process may open {limit} files here (ulimit -n)"
-        hint = f"at most {max(limit - _OTHER_FILES, 1)} here, or raise the limit"
+        requests = f"{spec.client.concurrency} request{'s' * (spec.client.concurrency > 1)} in flight"
+        what = f"{requests} and {_OTHER_FILES} other files, but a process may open {limit} files here (ulimit -n)"
+        most, least = limit - _OTHER_FILES, f"raise the limit to {_OTHER_FILES + spec.client.concurrency} or more"
+        hint = f"at most {most} here, or {least}" if most > 0 else least
         yield ("client", "concurrency"), what, "too-few-files", hint
 
 
@@ -263,74 +254,13 @@ def remote_code_is_pinned(spec: Spec) -> Found:
         )
 
 
-def flags_are_not_managed(spec: Spec) -> Found:
-    """Address, key and name of a launched server belong to gatekit; secrets never stand in arguments."""
-    for path, arg in _arguments(spec):
-        yield from _managed(path, arg)
-
-
-def _managed(path: KeyPath, arg: str) -> Found:
-    # Servers read --served_model_name and --served alike.
-    flag = re.split(r"[=\s]", arg, maxsplit=1)[0].replace("_", "-").lower()
-    is_short = len(flag) >= _SHORTEST_PREFIX and any(managed.startswith(flag) for managed in MANAGED_FLAGS)
-    if flag in MANAGED_FLAGS or is_short:
-        yield path, f"{flag} is managed by gatekit", "managed-flag", "remove it"
-    elif _SECRET_FLAG.search(flag):
-        yield path, f"{flag} takes a secret", "secret-in-config", "secrets never stand in configs"
-
-
-def _arguments(spec: Spec) -> Iterator[tuple[KeyPath, str]]:
-    """Everything a config adds to the server's command line, in its order there."""
-    for index, arg in enumerate(spec.engine.command or ()):
-        yield ("engine", "command", index), arg
-    for name, args in spec.model.server_args.items():
-        for index, arg in enumerate(args):
-            yield ("model", "server_args", name, index), arg
-    for index, arg in enumerate(spec.engine.args):
-        yield ("engine", "args", index), arg
-
-
-def command_is_no_shell(spec: Spec) -> Found:
-    """A launched server is a program with arguments, never a shell or an interpreter that is handed code."""
-    code_option: re.Pattern[str] | None = None
-    for path, arg in _arguments(spec):
-        name = re.split(r"[/\\]", arg)[-1].lower()
-        in_command = path[:2] == ("engine", "command")
-        is_shell = in_command and (name in _SHELLS or arg == "-c")
-        if is_shell or (code_option and code_option.fullmatch(arg)):
-            yield path, "would run a command line or code", "shell-command", "name the server's own program"
-        if in_command and _PYTHON.fullmatch(name):
-            code_option = _PYTHON_CODE
-        elif in_command and _OTHER_INTERPRETER.fullmatch(name):
-            code_option = _OTHER_CODE
-        elif _MODULE_OR_SCRIPT.fullmatch(arg):
-            # What follows are that program's own options.
-            code_option = None
-
-
-def environment_holds_no_secret(spec: Spec) -> Found:
-    """Secrets are given by the name of an environment variable, never by value."""
-    places: list[tuple[KeyPath, Mapping[str, str]]] = [(("engine", "env"), spec.engine.env)]
-    places += [(("model", "server_env", name), env) for name, env in spec.model.server_env.items()]
-    for path, env in places:
-        for name in env:
-            is_named_so = any(word in name.upper() for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "CREDENTIAL"))
-            if is_named_so:
-                yield (
-                    (*path, name),
-                    f"{name} looks like a secret",
-                    "secret-in-config",
-                    "secrets never stand in configs",
-                )
-
-
 def kind_is_complete(spec: Spec) -> Found:
     """Each kind of engine has what it needs and nothing that contradicts it."""
     engine = spec.engine
     if engine.kind is EngineKind.ATTACH:
         yield from _attach_is_complete(spec)
     elif engine.base_url is not None:
-        hint = "use engine=external for a running server, or drop engine.base_url"
+        hint = "use engine=external for a running server, or take the address away: engine.base_url=null"
         what = f"engine={engine.name} starts its own server; engine.base_url and engine.command exclude each other"
         yield ("engine", "base_url"), what, "launch-and-attach", hint
     if engine.kind is EngineKind.LAUNCH and (not engine.command or engine.flags is None):
@@ -382,7 +312,8 @@ def false_alarm_rate_is_given_once(spec: Spec) -> Found:
     if gate.method is Method.STATIC_FLOOR and (gate.alpha is not None or gate.sigmas is not None):
         key = "alpha" if gate.alpha is not None else "sigmas"
         what = "a static_floor gate does not use it"
-        yield ("gate", key), what, "inert-key", "use gate=exact_binomial with gate.observed, or drop it"
+        hint = f"gate.{key}=null takes it away, wherever it stands; or use gate=exact_binomial with gate.observed"
+        yield ("gate", key), what, "inert-key", hint
 
 
 def observed_is_a_share(spec: Spec) -> Found:
@@ -413,6 +344,28 @@ def templates_have_their_places(spec: Spec) -> Found:
             yield ("protocol", key), "has no {question}", "template-place", "put {question} where it goes"
 
 
+def templates_name_no_other_field(spec: Spec) -> Found:
+    """What looks like a field and is none would reach the model as it stands."""
+    protocol = spec.protocol
+    for key, text in (
+        ("question_template", protocol.question_template),
+        ("shot_template", protocol.shot_template),
+    ):
+        for field in _no_fields(text):
+            what = f"{escape_terminal(field, limit=60)} is no field, and would be shown to the model as it stands"
+            hint = "the fields are {question} and, in shot_template, {answer}; a text in braces is written { so }"
+            yield ("protocol", key), what, "template-field", hint
+
+
+def _no_fields(template: str) -> Iterator[str]:
+    """Each `{name}` that is no field, `{question.x}` and the like; not `{{name}}`, nor LaTeX such as `\\boxed{x}`."""
+    for found in _FIELD.finditer(template):
+        before = template[: found.start()][-1:]
+        is_known, is_latex = found["name"] in ("question", "answer"), before.isalnum() or before in tuple("}_^\\")
+        if (is_known and found["more"]) or not (is_known or is_latex or before == "{"):
+            yield found[0]
+
+
 RULES: tuple[Rule, ...] = (
     fp4_needs_blackwell,
     architecture_fits,
@@ -421,9 +374,7 @@ RULES: tuple[Rule, ...] = (
     context_suffices,
     files_suffice,
     remote_code_is_pinned,
-    flags_are_not_managed,
-    command_is_no_shell,
-    environment_holds_no_secret,
+    *ARGUMENT_RULES,
     kind_is_complete,
     floor_is_given,
     accuracy_is_given,
@@ -431,7 +382,6 @@ RULES: tuple[Rule, ...] = (
     observed_is_a_share,
     shots_are_not_asked,
     templates_have_their_places,
+    templates_name_no_other_field,
     *RUN_RULES,
 )
-# Each of their findings is about one value, whatever stands beside it.
-_BY_VALUE = frozenset({flags_are_not_managed, environment_holds_no_secret})

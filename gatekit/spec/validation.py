@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gatekit.errors import ConfigError, Problem
+from gatekit.history.durable_files import open_regular
 from gatekit.spec import checked, schema, texts
 from gatekit.spec.composition import Composition
 from gatekit.spec.folders import GROUPS, ROOT_FILE, can_be_chosen, group_of
@@ -221,7 +222,7 @@ def _matrix_problems(document: Document, told: Sequence[Problem]) -> Iterator[Pr
 
 def _start(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             return file.read(MAX_BYTES)
     except OSError:
         return b""

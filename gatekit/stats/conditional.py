@@ -36,7 +36,7 @@ def conditional_tail(questions: Sequence[int], right: Sequence[int], *, below: f
         return 1.0
     if k == 1:
         return lower_tail(seen + 1, sizes[0], 0.5)
-    return _sum_tail(sizes, k + 1, seen)
+    return strata_tail(sizes, k + 1, seen)
 
 
 def log_conditional_tail(questions: Sequence[int], right: Sequence[int]) -> float:
@@ -136,8 +136,13 @@ def _tilted(p: float, theta: float) -> float:
     return float(expit(log(p / (1 - p)) + theta))
 
 
-def _sum_tail(sizes: Sequence[int], runs: int, seen: int) -> float:
-    """P(sum over t of Bin(sizes[t-1], t/runs) <= seen); all terms are positive, so nothing cancels."""
+def strata_tail(sizes: Sequence[int], runs: int, seen: int) -> float:
+    """P(sum over t of Bin(sizes[t-1], t/runs) <= seen), t from 1 to runs - 1; 0 for seen < 0.
+
+    All terms are positive, so nothing cancels. Reference: Hodges & Le Cam 1960.
+    """
+    if seen < 0:
+        return 0.0
     pmf = np.ones(1)
     for size, t in sorted((size, t) for t, size in enumerate(sizes, 1) if size):
         pmf = np.convolve(pmf, _binomial_pmf(size, t, runs))

@@ -53,6 +53,7 @@ _LEAD_IN = re.compile(r"(?:[\s*_`>:•]|(?<=\n)- |\$\$|\$(?=\s))*+")
 _SENTENCE_END = re.compile(r"\.(?!\d)|[!?;](?=\s|$)|[。！？；]")
 _ASIDE = re.compile(r"\s\(|,\s|\s(?:since|because|as|where|which|so|given|when|if|but|while|for)\s")
 _ASSIGNS = re.compile(r"[$A-Za-z_ ]{1,30}=")
+_DIGIT = re.compile(r"\d")
 _HEADING = re.compile(r"\s*(?P<ordinal>\d{1,2})[.):]\s+\S")
 _LIST_ITEM = re.compile(r"[.)][ \t]{1,4}[^\s\d]")
 _CLOSING_SIGNS = " \t\r\n.!?。*$`\"')]>"
@@ -121,6 +122,8 @@ def _last(readings: Iterable[Reading]) -> Reading:
 
 def _marked(plain: str) -> Reading:
     """What the last `####` that is not a heading marks; a single one at the end is never a heading."""
+    if "####" not in plain:
+        return NOTHING
     fields = [_field(plain, marker.end(), stop) for marker, stop in _with_stops(_MARKER, plain)]
     if len(fields) == 1 and fields[0].is_last:
         return read_field(fields[0].text)
@@ -148,6 +151,8 @@ def _read_marked(field: _Field, ordinal: int) -> Reading:
 
 def _boxed(shown: str) -> Reading:
     """What the last box that is not empty holds."""
+    if "{" not in shown:
+        return NOTHING
     return _last(_read_box(content) for content in reversed(_boxes(shown)))
 
 
@@ -186,7 +191,7 @@ def _read_phrased(plain: str, phrase: re.Match[str], stop: int) -> Reading:
     if phrase["label"] is None and phrase["short"] is None:
         return reading
     # A label may open a whole derivation; then its first sentence is not the answer.
-    leads = is_led_by_number(field.text) or _ASSIGNS.match(field.text) or not re.search(r"\d", field.text)
+    leads = is_led_by_number(field.text) or _ASSIGNS.match(field.text) or not _DIGIT.search(field.text)
     return reading if leads or field.is_last else NOTHING
 
 
@@ -197,7 +202,7 @@ def _field(plain: str, start: int, stop: int) -> _Field:
     line = plain[begin : min(stop, begin + _FIELD_CHARS)].split("\n", 1)[0]
     end = _SENTENCE_END.search(line)
     sentence = line[: end.start()] if end else line
-    digit = re.search(r"\d", sentence)
+    digit = _DIGIT.search(sentence)
     aside = _ASIDE.search(sentence, digit.end()) if digit else None
     rest = plain[begin + len(sentence) : begin + len(sentence) + _FIELD_CHARS]
     return _Field(

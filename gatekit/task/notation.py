@@ -22,6 +22,7 @@ _OTHER_SIGNS = {
 
 _CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 _CURRENCY_CODE = re.compile(r"\b(?:USD|EUR|GBP|INR|CNY|RMB|JPY|AUD|CAD|CHF|(?:HK|NT|US|[ACRS])(?=\$)|Rs\.?)(?= ?[$\d])")
+_MAY_BE_CODE = re.compile(r"[A-Z][A-Z$s]")  # how each currency code begins
 _FULLWIDTH_GROUP = re.compile(r"(?<=[\uff10-\uff19])\uff0c(?=[\uff10-\uff19]{3})")
 _POWER_OF_TEN = re.compile(r"(?<=10)[⁺⁻]?[⁰¹²³⁴-⁹]{1,8}")
 
@@ -55,7 +56,7 @@ def plain_notation(text: str) -> str:
     text = _CALCULATOR.sub("", text).replace("**", " ").replace("__", " ")
     if "\\" in text or "{" in text:
         text = _without_latex(text)
-    return _CURRENCY_CODE.sub(" $", text)
+    return text if _MAY_BE_CODE.search(text) is None else _CURRENCY_CODE.sub(" $", text)
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from gatekit.errors import ConfigError
 from gatekit.records.answers import Prompt, Question
@@ -13,8 +14,10 @@ from gatekit.task.select import Selection
 _PLACEHOLDER = re.compile(r"\{(question|answer)\}")
 
 
-def build_prompts(selection: Selection, protocol: Protocol) -> tuple[Prompt, ...]:
+def build_prompts(selection: Selection, protocol: Protocol) -> Iterator[Prompt]:
     """One prompt a question, in asking order: the shots, then the question, then what the answer begins with.
+
+    Checked at once and made one by one: all of them are large.
 
     A chat holds the same text in one user message, after the system prompt if there is one; or each shot as the turns
     of a user and an assistant. Raises ConfigError for a question template that would not show the question, or would
@@ -24,7 +27,7 @@ def build_prompts(selection: Selection, protocol: Protocol) -> tuple[Prompt, ...
     check_protocol(protocol)
     examples = _turns(selection, protocol)
     shots = "" if examples else "".join(_fill(protocol.shot_template, shot) for shot in selection.shots)
-    return tuple(
+    return (
         prompt_of(shots + _fill(protocol.question_template, question), protocol, question.id, examples)
         for question in selection.questions
     )

@@ -27,12 +27,19 @@ _SET_BY = {
     "continue_final_message": "protocol.gen_prefix",
     "add_generation_prompt": "protocol.gen_prefix",
 }
+_HIGHEST_SEED = 2**63 - 1
 _ONE_ANSWER = frozenset({"n", "best_of", "echo", "suffix"})
 
 
 def check_protocol(protocol: Protocol) -> None:
     """Raises ConfigError, with all that is wrong, for a protocol that contradicts itself."""
-    found = [*_chat_only(protocol), *_tags(protocol), *_overriding(protocol), *_unsplit(protocol)]
+    found = [
+        *_chat_only(protocol),
+        *_tags(protocol),
+        *_overriding(protocol),
+        *_unsplit(protocol),
+        *_the_same_again(protocol),
+    ]
     if found:
         raise ConfigError(tuple(found))
 
@@ -100,4 +107,25 @@ def _unsplit(protocol: Protocol) -> Iterator[Problem]:
             what="protocol.shot_template has no {answer} after {question}, where the assistant's turn would begin",
             reason="shot-not-in-turns",
             hint='such as "Question: {question}\\nAnswer: {answer}"',
+        )
+
+
+def _the_same_again(protocol: Protocol) -> Iterator[Problem]:
+    """Repeats of what is not sampled, or that would need seeds which no request can hold."""
+    if protocol.repeats == 1:
+        return
+    greedy = "temperature is 0" if protocol.temperature == 0 else "top_k is 1" if protocol.top_k == 1 else None
+    if greedy is not None:
+        yield Problem(
+            where="protocol.repeats",
+            what=f"protocol.repeats is {protocol.repeats} and protocol.{greedy}: every answer would come again",
+            reason="repeats-without-sampling",
+            hint="set a temperature above 0 as the model's own card says, or protocol.repeats=1",
+        )
+    if protocol.seed is not None and protocol.seed + protocol.repeats - 1 > _HIGHEST_SEED:
+        yield Problem(
+            where="protocol.seed",
+            what=f"protocol.seed leaves no room: each of {protocol.repeats} repeats takes the next seed",
+            reason="repeats-without-seeds",
+            hint=f"set protocol.seed to {_HIGHEST_SEED - protocol.repeats + 1} or less",
         )

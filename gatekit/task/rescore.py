@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gatekit.records.answers import Completion, Observation, Question, Status
-from gatekit.task.score import Extractor
-
-_TOOL_CALL = "tool_call"
+from gatekit.task.score import TOOL_CALL, Extractor
 
 
 def can_rescore(seen: Observation) -> bool:
@@ -30,7 +28,7 @@ def rescore(seen: Observation, extractor: Extractor) -> Observation:
         finish_reason=seen.finish_reason,
         prompt_tokens=seen.prompt_tokens,
         completion_tokens=seen.completion_tokens,
-        has_tool_calls=seen.detail == _TOOL_CALL,
+        has_tool_calls=seen.detail == TOOL_CALL,
     )
     question = Question(id=seen.question_id, text="", reference=f"#### {seen.expected}")
     scored = extractor.score(completion, question)

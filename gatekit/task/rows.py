@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gatekit.errors import ConfigError, InfraError
 from gatekit.records.answers import Question
-from gatekit.records.canonical import digest
+from gatekit.records.canonical import canonical_json
 from gatekit.task.numbers import read_reference
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -57,7 +57,12 @@ def read_rows(path: Path) -> SplitRows:
 
 def rows_digest(questions: tuple[Question, ...]) -> str:
     """`sha256:...` of the questions and answers in order, the same for any line ending, spacing or escape."""
-    return digest([{"question": question.text, "answer": question.reference} for question in questions])
+    hashed, sign = hashlib.sha256(b"["), b""
+    for question in questions:  # one by one: their JSON at once would be the largest thing in a run's memory
+        hashed.update(sign + canonical_json({"question": question.text, "answer": question.reference}))
+        sign = b","
+    hashed.update(b"]")
+    return f"sha256:{hashed.hexdigest()}"
 
 
 def _read_limited(path: Path) -> bytes:

@@ -14,6 +14,7 @@ from gatekit.task.legacy import LEGACY, LegacyReader
 from gatekit.task.numbers import format_value, read_reference
 
 EMPTY = "empty"  # the detail of an answer without any text
+TOOL_CALL = "tool_call"  # and that of one that calls a tool instead
 MAX_PREDICTED_CHARS = 200  # a legacy extractor may "read" a megabyte; records keep the beginning of it
 
 
@@ -89,7 +90,7 @@ def _is_cut_off(completion: Completion) -> bool:
 
 def _without_text(completion: Completion) -> Scored:
     if completion.has_tool_calls:
-        return Scored(status=Status.NO_ANSWER, detail="tool_call")
+        return Scored(status=Status.NO_ANSWER, detail=TOOL_CALL)
     if _is_cut_off(completion):
         return Scored(status=Status.TRUNCATED, detail="length")
     return Scored(status=Status.NO_ANSWER, detail=EMPTY)

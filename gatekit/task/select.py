@@ -10,6 +10,9 @@ from gatekit.records.answers import Question
 from gatekit.records.spec import Protocol, ShotOverlap, ShotSource, Task
 from gatekit.task.dataset import QuestionSet
 
+MOST_ANSWERS = 1_000_000
+"""How many answers a run may ask for, questions times repeats."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -28,20 +31,31 @@ def needs_train(protocol: Protocol) -> bool:
 def select(questions: QuestionSet, task: Task, protocol: Protocol) -> Selection:
     """The first n test questions, or a seeded permutation of just these, and the first k shots.
 
-    Raises ConfigError when more questions or shots are asked for than there are, and when a shot would be
-    evaluated although `protocol.shots_overlap` does not allow it.
+    Raises ConfigError when more questions or shots are asked for than there are, when repeats make them too many
+    answers, and when a shot would be evaluated although `protocol.shots_overlap` does not allow it.
     """
     shots = _shots(questions, protocol)
     skipped = protocol.shots if _skips(protocol) else 0
     asked = questions.test[skipped:][: _count(len(questions.test), task, skipped)]
+    _check_answers(len(asked), protocol.repeats)
     if task.order_seed is not None:
         asked = _permuted(asked, task.order_seed)
     return Selection(questions=asked, shots=shots, warnings=_overlap_warnings(asked, shots, protocol))
 
 
 def check_n(task: Task, protocol: Protocol, rows: int) -> None:
-    """Raises the ConfigError of `select` when a test split of so many rows does not suffice."""
-    _count(rows, task, protocol.shots if _skips(protocol) else 0)
+    """Raises the ConfigError of `select` when a test split of so many rows does not suffice, or asks for too much."""
+    _check_answers(_count(rows, task, protocol.shots if _skips(protocol) else 0), protocol.repeats)
+
+
+def _check_answers(questions: int, repeats: int) -> None:
+    if repeats == 1 or questions * repeats <= MOST_ANSWERS:
+        return
+    raise ConfigError.one(
+        f"protocol.repeats is {repeats}, and {repeats} x {questions:,} answers are more than {MOST_ANSWERS:,}",
+        reason="too-many-answers",
+        hint=f"set protocol.repeats={max(1, MOST_ANSWERS // questions)} or less, or a smaller task.n",
+    )
 
 
 def _skips(protocol: Protocol) -> bool:

@@ -11,6 +11,8 @@ _REASONING = re.compile(
     re.IGNORECASE,
 )
 
+_MAY_REASON = re.compile(r"[<\[◁][/|TtRrSs\u017f]")  # how each of these begins: most answers have none
+
 _ROLES = r"question|problem|exercise|human|user|assistant|instruction|问题|问"
 _RUN_ON = re.compile(
     # a special token that leaked as text
@@ -21,6 +23,7 @@ _RUN_ON = re.compile(
     r"|(?<=[.!?。)\d*])[ \t]{1,4}(?:Question|Q)(?:[ \t]?\d{1,4})?:",
     re.MULTILINE | re.IGNORECASE,
 )
+_MAY_BE_TOKEN = re.compile(r"[<\[][^<\d\s]")  # how each special token begins; every label has a colon
 _ECHOES = frozenset({"", "assistant", "model"})  # what a leaked chat template leaves before the answer
 
 
@@ -35,6 +38,8 @@ def visible(text: str) -> str:
 
 
 def _without_reasoning(text: str) -> str:
+    if _MAY_REASON.search(text) is None:
+        return text
     parts: list[str] = []
     start, thinking = 0, False
     for tag in _REASONING.finditer(text):
@@ -53,6 +58,8 @@ def _without_reasoning(text: str) -> str:
 
 def _before_run_on(text: str) -> str:
     """The first stretch between boundaries that says something: a boundary before any answer is an echo."""
+    if ":" not in text and "：" not in text and _MAY_BE_TOKEN.search(text) is None:
+        return text
     start = 0
     for boundary in _RUN_ON.finditer(text):
         stretch = text[start : boundary.start()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit, here
+from command_line import here
 from gatekit.cli.main import main
 from gatekit.errors import ExitCode
 
@@ -17,7 +17,7 @@ GATES = Path(__file__).resolve().parents[2] / "docs" / "gates.md"
 
 def test_every_model_of_conf(tmp_path: Path) -> None:
     """Without arguments every shipped model has its row and its findings, and the report exits 0."""
-    ran = gatekit(tmp_path, "audit", "--json")
+    ran = here(tmp_path, "audit", "--json")
     assert (ran.code, ran.err) == (0, "")
     found = {audit["name"]: audit for audit in ran.data["audits"]}
     shipped = {path.stem for path in (GATES.parents[1] / "conf" / "model").glob("*.yaml")}
@@ -31,7 +31,7 @@ def test_every_model_of_conf(tmp_path: Path) -> None:
 
 def test_inkling(tmp_path: Path) -> None:
     """Inkling's gate: 2.36 sd, 0.951 % false alarms, 45.1 % power at 5 points, in plain text."""
-    ran = gatekit(tmp_path, "audit", "model=inkling_small_nvfp4")
+    ran = here(tmp_path, "audit", "model=inkling_small_nvfp4")
     (row,) = [line for line in ran.out.splitlines() if "static_floor" in line]
     assert "0.951 % at 0.9 (2.36 sd)" in row
     assert "5 points: 45.1 %" in row
@@ -41,7 +41,7 @@ def test_inkling(tmp_path: Path) -> None:
 
 def test_vllm_with_tolerance(tmp_path: Path) -> None:
     """vLLM's 0.90 less 0.08 passes a drop of 5 points in 99.86 % of runs."""
-    ran = gatekit(tmp_path, "audit", "--floor", "0.90", "--tolerance", "0.08", "--n", "1319", "--p0", "0.90")
+    ran = here(tmp_path, "audit", "--floor", "0.90", "--tolerance", "0.08", "--n", "1319", "--p0", "0.90")
     assert ran.code == 0
     assert "[gate-blind] a drop of 5 points below 0.9 passes in 99.86 % of runs" in ran.out
     assert "[hidden-tolerance] 0.9 is typed, 0.82 is enforced (1082 of 1319)" in ran.out
@@ -61,15 +61,13 @@ def test_only_a_hand_set_floor_hides_failed_requests(tmp_path: Path) -> None:
 
 def test_strict_floor(tmp_path: Path) -> None:
     """Strict 0.90 fails a healthy model of 0.905 in 27.8 % of runs."""
-    ran = gatekit(tmp_path, "audit", "--floor", "0.90", "--n", "1319", "--p0", "0.905", "--strict")
+    ran = here(tmp_path, "audit", "--floor", "0.90", "--n", "1319", "--p0", "0.905", "--strict")
     assert "[gate-in-noise] a healthy model of accuracy 0.905 fails in 27.8 % of runs" in ran.out
 
 
 def test_one_spec_is_the_one_that_would_run(tmp_path: Path) -> None:
     """Overrides are those of a run: without a model, the default one, with the gate they ask for."""
-    ran = gatekit(
-        tmp_path, "audit", "gate=static_floor", "gate.floor=0.05", "gate.tolerance=0.08", "task.n=50", "--json"
-    )
+    ran = here(tmp_path, "audit", "gate=static_floor", "gate.floor=0.05", "gate.tolerance=0.08", "task.n=50", "--json")
     (audit,) = ran.data["audits"]
     assert (audit["name"], audit["n"]) == ("simulated-cpu-sim", 50)
     assert {"vacuous", "hidden-tolerance"} == {finding["id"] for finding in audit["findings"]}
@@ -77,7 +75,7 @@ def test_one_spec_is_the_one_that_would_run(tmp_path: Path) -> None:
 
 def test_a_machine_for_all(tmp_path: Path) -> None:
     """hw=... alone audits every model on it; those that it cannot hold are named, and the exit code is 2."""
-    ran = gatekit(tmp_path, "audit", "hw=b200", "--json")
+    ran = here(tmp_path, "audit", "hw=b200", "--json")
     assert ran.code == 2
     names = {audit["name"] for audit in ran.data["audits"]}
     assert "laguna_int4-b200-vllm" in names
@@ -93,7 +91,7 @@ def test_a_broken_model_does_not_hide_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "ours" / "model"
     folder.mkdir(parents=True)
     (folder / "broken.yaml").write_text("gate:\n  flor: 0.9\n")
-    ran = gatekit(tmp_path, "audit", "--config-dir", "ours")
+    ran = here(tmp_path, "audit", "--config-dir", "ours")
     assert ran.code == 2
     assert "broken.yaml:2" in ran.err
     assert "laguna_int4-b200-vllm" in ran.out
@@ -170,11 +168,11 @@ def test_the_examples_of_the_docs(tmp_path: Path) -> None:
     lines = GATES.read_text().splitlines()
     shown = [number for number, line in enumerate(lines) if line.startswith("    python -m gatekit ")]
     assert len(shown) >= 4
-    gatekit(tmp_path, "--run-id", "RUN", "task.n=22")
+    here(tmp_path, "--run-id", "RUN", "task.n=22")
     for number in shown:
         arguments = shlex.split(lines[number].split("  #")[0])[3:]
         if arguments[0] in ("power", "audit", "explain") and arguments != [
             "audit"
         ]:  # which test_every_model_of_conf runs
-            ran = gatekit(tmp_path, *arguments)
+            ran = here(tmp_path, *arguments)
             assert ran.code == 0, ran.err

@@ -5,18 +5,16 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import environment
+from command_line import attached, environment
 from fault_server import Fault, bomb, endless_header, endless_hints, huge, many_headers, question_of, saying, striking
-from raw_server import Handler, RawServer, Request, completion, http
+from raw_server import RawServer, Request, Start, completion, http
 from right_answers import right
-
-Start = Callable[[Handler], RawServer]
 
 MOST_MB = 64
 QUESTIONS = 64
@@ -36,9 +34,8 @@ finally:
 
 def peak_mb(folder: Path, server: RawServer, code: int, *more: str) -> float:
     """The most memory that one run held at any time; its exit code is as stated."""
-    command = [sys.executable, "-c", MEASURED, "engine=external", f"engine.base_url={server.url}"]
-    command += ["engine.expected_model=m", "gate=static_floor", "gate.floor=0.8", "client.attempts=1"]
-    command += ["client.request_timeout_s=60", f"task.n={QUESTIONS}", f"client.concurrency={QUESTIONS}", *more]
+    limits = ("client.attempts=1", "client.request_timeout_s=60", f"client.concurrency={QUESTIONS}")
+    command = [sys.executable, "-c", MEASURED, *attached(server.url, *limits, *more, n=QUESTIONS)]
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == code, done.stderr + done.stdout
     return int((folder / "peak.txt").read_text()) / 1024

@@ -18,6 +18,7 @@ from gatekit.history import index
 from gatekit.history.acts import make_act, record_act
 from gatekit.history.place import Place
 from gatekit.records.act import ActKind
+from nights import night
 
 Said = Callable[..., str]
 
@@ -31,7 +32,7 @@ RUNS = (
 
 def one_run(folder: Path, run_id: str, *more: str) -> Ran:
     """A quick run of the simulated model."""
-    return gatekit(folder, "engine.seed=0", "engine.latency={}", "task.n=40", *more, "--run-id", run_id, "--json")
+    return night(folder, "task.n=40", *more, run_id=run_id)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Ran, environment, gatekit, here
-from nights import run_nights, series
+from nights import ASKED, LOCK
 
 BASE = "defaults:\n  - simulated\n"
 SECRET = "sk-live-0123456789abcdef"
@@ -182,7 +181,7 @@ def test_c14_an_environment_variable(tmp_path: Path) -> None:
     """C14: refused; its value appears nowhere."""
     model(tmp_path, BASE + "model:\n  name: ${oc.env:HF_TOKEN}\n")
     for arguments in (["validate"], ["--config-dir", "conf", "model=mine"], ["model.name=${oc.env:HF_TOKEN}"]):
-        ran = gatekit(tmp_path, *arguments, extra={"HF_TOKEN": SECRET})
+        ran = here(tmp_path, *arguments, extra={"HF_TOKEN": SECRET})
         assert any("resolver" in line for line in refused(ran, tmp_path))
         assert SECRET not in ran.out + ran.err
 
@@ -372,24 +371,11 @@ def test_c27_more_requests_than_files(tmp_path: Path) -> None:
     assert here(tmp_path, "validate").code == 0
 
 
-ASKED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
-LOCK = Path("conf/thresholds/simulated-cpu-sim.lock.yaml")
-
-
-@pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a history that thresholds can be derived from."""
-    folder = tmp_path_factory.mktemp("nights")
-    run_nights(folder, series("night", 0.95, 4, first="2026-08-30", step=0.003), *ASKED)
-    return folder
-
-
-def test_c28_a_lock_that_changed_since_it_was_read(nights: Path, tmp_path: Path) -> None:
+def test_c28_a_lock_that_changed_since_it_was_read(folder: Path) -> None:
     """C28: a lock is compared anew with what stands there when it is written; what somebody edited is not trusted.
 
     Configs themselves are never written. Two writers at once are in test_thresholds.py.
     """
-    folder = Path(shutil.copytree(nights, tmp_path / "work"))
     assert here(folder, "thresholds", "recompute", *ASKED, "--write").code == 0
     path = folder / LOCK
     path.write_text(path.read_text().replace("k_reject: ", "k_reject: 1", 1))
@@ -398,9 +384,8 @@ def test_c28_a_lock_that_changed_since_it_was_read(nights: Path, tmp_path: Path)
     assert path.read_bytes() == edited
 
 
-def test_c29_a_folder_that_takes_no_file(nights: Path, tmp_path: Path) -> None:
+def test_c29_a_folder_that_takes_no_file(folder: Path) -> None:
     """C29: INFRA, and nothing is left."""
-    folder = Path(shutil.copytree(nights, tmp_path / "work"))
     before = sorted(folder.rglob("*"))
     ran = here(folder, "thresholds", "recompute", *ASKED, "gate.locks=/proc/none", "--write")
     assert ran.code == 3, (ran.out, ran.err)
@@ -408,9 +393,8 @@ def test_c29_a_folder_that_takes_no_file(nights: Path, tmp_path: Path) -> None:
     assert sorted(folder.rglob("*")) == before
 
 
-def test_c30_twice_in_a_row(nights: Path, tmp_path: Path) -> None:
+def test_c30_twice_in_a_row(folder: Path) -> None:
     """C30: the second writes the same bytes, and no config is touched by either."""
-    folder = Path(shutil.copytree(nights, tmp_path / "work"))
     text = BASE + "# a remark\ngate:   {method:  auto}   # kept\n"
     file = model(folder, text)
     asked = [*ASKED, "--config-dir", "conf", "--write"]

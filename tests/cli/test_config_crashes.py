@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Ran, gatekit, here, within_rights
+from config_files import write
 from gatekit.cli.main import main
 from gatekit.spec.composition import Composition
 from gatekit.spec.folders import can_be_chosen, naming
@@ -21,14 +22,6 @@ from gatekit.spec.validation import validate
 MACHINE = "name: {name}\nvendor: nvidia\narchitecture: blackwell\ncount: 1\n"
 
 
-def written(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
 def said(ran: Ran) -> list[str]:
     """The lines of a command that refused its input."""
     assert ran.code == 2, ran
@@ -37,7 +30,7 @@ def said(ran: Ran) -> list[str]:
 
 def test_a_list_over_its_limit_with_wrong_items(tmp_path: Path) -> None:
     """Faults of a list and of its items are told together, in a file and in an override."""
-    written(tmp_path, {"conf/model/x.yaml": f"defaults: [laguna_int4]\nmodel: {{tags: [{'1,' * 64}1]}}\n"})
+    write(tmp_path, {"conf/model/x.yaml": f"defaults: [laguna_int4]\nmodel: {{tags: [{'1,' * 64}1]}}\n"})
     lines = said(here(tmp_path, "validate", "conf"))
     assert any("x.yaml:2:15: model.tags: " in line for line in lines)
     assert any("engine.args" in line for line in said(here(tmp_path, "plan", f"engine.args=[{'1,' * 400}1]")))
@@ -46,7 +39,7 @@ def test_a_list_over_its_limit_with_wrong_items(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entries", ["5", "true", "x", "{y: z}"])
 def test_a_defaults_list_that_is_none(tmp_path: Path, entries: str) -> None:
     """Other files of the group are looked at beside one whose defaults are no list."""
-    written(tmp_path, {"conf/hw/x.yaml": f"defaults: {entries}\nname: x\n", "conf/hw/y.yaml": MACHINE.format(name="y")})
+    write(tmp_path, {"conf/hw/x.yaml": f"defaults: {entries}\nname: x\n", "conf/hw/y.yaml": MACHINE.format(name="y")})
     lines = said(here(tmp_path, "validate"))
     assert lines[0].startswith("conf/hw/x.yaml:1:11: ")
     assert "[bad-defaults]" in lines[0]
@@ -71,7 +64,7 @@ def test_a_file_speaks_about_its_own_group(tmp_path: Path, command: list[str], f
     """A defaults list names its own group's options, and a model overrides groups: all else is refused at its line."""
     texts = {"model/x.yaml": "defaults:\n  - laguna_int4\n", "hw/cpu.yaml": "name: cpu\nvendor: none\ndefaults:\n"}
     texts[file] += f"  - {entry}\n"
-    written(tmp_path / "conf", texts)
+    write(tmp_path / "conf", texts)
     line = texts[file].count("\n")
     lines = said(here(tmp_path, *command))
     assert [each for each in lines if each.startswith(f"conf/{file}:{line}:5: ") and "[bad-defaults]" in each], lines
@@ -80,7 +73,7 @@ def test_a_file_speaks_about_its_own_group(tmp_path: Path, command: list[str], f
 def test_a_machine_changes_nothing_but_itself_through_hydra(tmp_path: Path) -> None:
     """What goes to Hydra is read under the same rule as what is composed here."""
     files = {"hw/q.yaml": "defaults:\n  - /model/evil\n" + MACHINE.format(name="q")}
-    written(tmp_path / "conf", {**files, "model/evil.yaml": "model: {server_args: {vllm: [--evil]}}\n"})
+    write(tmp_path / "conf", {**files, "model/evil.yaml": "model: {server_args: {vllm: [--evil]}}\n"})
     lines = said(here(tmp_path, "plan", "hw=q", "gate.observed={correct: 9, n: 10}", "--config-dir", "conf"))
     assert lines[0].startswith("conf/hw/q.yaml:2:5: '/model/evil'"), lines
 
@@ -102,7 +95,7 @@ GROUPS = "[_self_, {hw: cpu}, {engine: sim}, {protocol: completions_5shot}, {tas
 )
 def test_a_root_that_is_none(tmp_path: Path, text: str, place: str) -> None:
     """The root chooses one option of each group; every command says so, at its line."""
-    written(tmp_path, {"conf/config.yaml": text, "conf/model/x.yaml": "defaults: [simulated]\n"})
+    write(tmp_path, {"conf/config.yaml": text, "conf/model/x.yaml": "defaults: [simulated]\n"})
     for command in (["validate"], ["plan"], ["plan", "zzz"], ["plan", "small"], ["plan", "--list"], ["lint"]):
         folders = [] if command == ["validate"] else ["--config-dir", "conf"]
         lines = said(here(tmp_path, *command, *folders))
@@ -122,7 +115,7 @@ def test_a_sweep_over_nothing(tmp_path: Path, command: list[str], override: str)
 @pytest.mark.parametrize("is_listable", [False, True])
 def test_folders_that_may_not_be_entered(tmp_path: Path, is_listable: bool) -> None:
     """A group that cannot be read is named, whoever the folder belongs to."""
-    written(tmp_path, {"r/model/x.yaml": "", "r/hw/y.yaml": ""})
+    write(tmp_path, {"r/model/x.yaml": "", "r/hw/y.yaml": ""})
     blocked = tmp_path / "r" / ("model" if is_listable else "hw")
     blocked.chmod(0o444 if is_listable else 0)
     ran = gatekit(tmp_path, "validate", "r/model", before=within_rights())
@@ -135,7 +128,7 @@ def test_folders_that_may_not_be_entered(tmp_path: Path, is_listable: bool) -> N
 @pytest.mark.parametrize("mode", [0o000, 0o400])
 def test_a_config_dir_that_cannot_be_read(closed: str, mode: int, tmp_path: Path) -> None:
     """A folder or group that this user may not read is an error, not a folder without options."""
-    written(tmp_path, {"ours/hw/h100.yaml": MACHINE.format(name="h100")})
+    write(tmp_path, {"ours/hw/h100.yaml": MACHINE.format(name="h100")})
     (tmp_path / closed).chmod(mode)
     ran = gatekit(tmp_path, "plan", "--config-dir", "ours", before=within_rights())
     (tmp_path / closed).chmod(0o755)
@@ -163,7 +156,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path, typed: str, capsys: py
 def test_links_keep_the_name_they_have_in_the_folder(tmp_path: Path) -> None:
     """A linked file, and one in a linked group folder, is an option of that group under the link's name."""
     text = "defaults: [laguna_int4]\nmodel: {acuracy: 3}\n"
-    written(tmp_path, {"shared/x.yaml": text, "one/hw/m.yaml": MACHINE.format(name="m")})
+    write(tmp_path, {"shared/x.yaml": text, "one/hw/m.yaml": MACHINE.format(name="m")})
     (tmp_path / "one/model").mkdir()
     (tmp_path / "one/model/x.yaml").symlink_to("../../shared/x.yaml")
     (tmp_path / "two").mkdir()
@@ -178,7 +171,7 @@ def test_links_keep_the_name_they_have_in_the_folder(tmp_path: Path) -> None:
 def test_files_in_no_group_are_named(tmp_path: Path) -> None:
     """A file below a group's folder, or beside the groups, is nobody's: validate says so."""
     files = dict.fromkeys(["conf/model/team/a.yaml", "conf/a.yaml", "conf/hw/deep/er/b.yaml"], "name: x\n")
-    written(tmp_path, {**files, "conf/hw/m.yaml": MACHINE.format(name="m")})
+    write(tmp_path, {**files, "conf/hw/m.yaml": MACHINE.format(name="m")})
     lines = said(here(tmp_path, "validate", "conf"))
     for name in files:
         assert any(line.startswith(f"{name}: belongs to no config group") for line in lines), (name, lines)
@@ -186,7 +179,7 @@ def test_files_in_no_group_are_named(tmp_path: Path) -> None:
 
 def test_a_folder_whose_name_is_an_option(tmp_path: Path) -> None:
     """The command lines that gatekit prints can be typed, whatever the folder is called."""
-    written(tmp_path, {"-c/hw/m.yaml": MACHINE.format(name="m")})
+    write(tmp_path, {"-c/hw/m.yaml": MACHINE.format(name="m")})
     planned = here(tmp_path, "plan", "small", "--format", "lines", "--config-dir=-c")
     assert planned.out.splitlines()[0].endswith("--config-dir=-c")
     assert here(tmp_path, "plan", "hw=m", "--config-dir=-c").code == 0
@@ -200,7 +193,7 @@ def test_a_folder_whose_name_is_an_option(tmp_path: Path) -> None:
 def test_one_rule_for_the_names_of_options(tmp_path: Path, name: str) -> None:
     """What validate says cannot be chosen cannot be chosen."""
     assert not can_be_chosen(name)
-    written(tmp_path, {f"conf/model/{name}.yaml": "defaults: [simulated]\n"})
+    write(tmp_path, {f"conf/model/{name}.yaml": "defaults: [simulated]\n"})
     assert any("[bad-file-name]" in line for line in said(here(tmp_path, "validate", "conf")))
     for typed in (f"model={name}", f"model='{name}'"):
         said(here(tmp_path, "plan", typed, "--config-dir", "conf"))
@@ -210,7 +203,7 @@ def test_many_unknown_keys_are_told_soon(tmp_path: Path) -> None:
     """Of thousands of unknown keys the first hundred are told, and how many more; only a few with what was meant."""
     keys = [f"accurac{number}" for number in range(9000)]
     settings = "".join(f"      engin.{key}: 1\n" for key in keys)
-    written(
+    write(
         tmp_path,
         {
             "conf/engine/x.yaml": "defaults: [sim]\n" + "".join(f"{key}: 1\n" for key in keys),
@@ -238,7 +231,7 @@ class Counted(Library):
 def test_many_models_that_fit_no_machine(tmp_path: Path) -> None:
     """Models that ask the same of their machine are not each tried on every machine."""
     text = "defaults: [laguna_int4]\nengine: {tensor_parallel_size: 64}\n"
-    written(tmp_path, {f"conf/model/m{number}.yaml": text for number in range(100)})
+    write(tmp_path, {f"conf/model/m{number}.yaml": text for number in range(100)})
     library = Counted(config_dirs([str(tmp_path / "conf")], {}))
     found = validate(library, [library.dirs[0] / f"model/m{number}.yaml" for number in range(100)])
     assert sum(problem.reason == "too-few-gpus" for problem in found.problems) == 100
@@ -253,7 +246,7 @@ def test_a_machine_that_one_model_states_itself_is_its_own(tmp_path: Path) -> No
     """What a model file says about its machine is part of what it asks."""
     text = "defaults: [laguna_int4]\nengine: {tensor_parallel_size: 64}\n"
     files = {"conf/model/a.yaml": text, "conf/model/b.yaml": text + "hw: {count: 64, architecture: hopper}\n"}
-    written(tmp_path, files)
+    write(tmp_path, files)
     lines = said(here(tmp_path, "validate", "conf"))
     assert ["model/a.yaml" in line for line in lines if "too-few-gpus" in line] == [True]
 
@@ -272,7 +265,7 @@ def test_an_override_is_bounded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["yaml", "jsonschema", "hydra", "json"])
 def test_modules_of_the_working_directory_stay_unread(tmp_path: Path, module: str) -> None:
     """`python -m gatekit` imports nothing from the folder that it is called in."""
-    written(tmp_path, {f"{module}.py": "open('PWN', 'w')\n", "conf/hw/m.yaml": MACHINE.format(name="m")})
+    write(tmp_path, {f"{module}.py": "open('PWN', 'w')\n", "conf/hw/m.yaml": MACHINE.format(name="m")})
     assert gatekit(tmp_path, "plan", "-m", "task.n=7,8").code == 0
     assert gatekit(tmp_path, "validate").code == 0
     assert not (tmp_path / "PWN").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Ran, gatekit, record
+from command_line import Ran, here, record
 
 N = 1319
 SEQUENTIAL = ("gate.early_stop=wor_mixture", "gate.delta=0.05", "task.order_seed=7")
@@ -25,7 +25,7 @@ def sent(stored: Any) -> int:
 
 def test_a_dead_model_fails_after_tens_of_questions(tmp_path: Path) -> None:
     """Accuracy 0 at 64 in flight: FAIL after at most 100 sent questions; the rest is unasked, not lost."""
-    ran = gatekit(tmp_path, *SEQUENTIAL, "engine.accuracy=0.0", "client.concurrency=64", "--json")
+    ran = here(tmp_path, *SEQUENTIAL, "engine.accuracy=0.0", "client.concurrency=64", "--json")
     stored = record(ran, tmp_path)
     assert (ran.code, ran.data["verdict"]) == (1, "FAIL")
     assert sent(stored) <= 100
@@ -37,7 +37,7 @@ def test_a_dead_model_fails_after_tens_of_questions(tmp_path: Path) -> None:
 
 def test_a_dead_model_without_a_sequential_test_is_curtailed(tmp_path: Path) -> None:
     """Curtailment is always on: FAIL as soon as too many answers are wrong."""
-    ran = gatekit(tmp_path, "engine.accuracy=0.0", FAST, "--json")
+    ran = here(tmp_path, "engine.accuracy=0.0", FAST, "--json")
     stored = record(ran, tmp_path)
     assert (ran.code, ran.data["verdict"]) == (1, "FAIL")
     assert 90 <= len(stored["observations"]) <= 112
@@ -46,7 +46,7 @@ def test_a_dead_model_without_a_sequential_test_is_curtailed(tmp_path: Path) -> 
 
 def test_a_healthy_commit_stops_on_pass(tmp_path: Path) -> None:
     """With stop_on_pass a healthy model passes after a fraction of the questions."""
-    ran = gatekit(tmp_path, *SEQUENTIAL, "gate.stop_on_pass=true", FAST, "--json")
+    ran = here(tmp_path, *SEQUENTIAL, "gate.stop_on_pass=true", FAST, "--json")
     stored = record(ran, tmp_path)
     assert (ran.code, ran.data["verdict"]) == (0, "PASS")
     assert len(stored["observations"]) < N / 2
@@ -56,7 +56,7 @@ def test_a_healthy_commit_stops_on_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [(), SEQUENTIAL])
 def test_a_healthy_nightly_asks_everything(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """A passing run that feeds the history is whole, with and without a sequential test."""
-    ran = gatekit(tmp_path, *arguments, FAST, "--json")
+    ran = here(tmp_path, *arguments, FAST, "--json")
     stored = record(ran, tmp_path)
     assert (ran.code, ran.data["verdict"]) == (0, "PASS")
     assert (len(stored["observations"]), stored["counts"]["unasked"]) == (N, 0)
@@ -76,7 +76,7 @@ def test_what_a_sequential_test_lacks_is_said_before_the_run(
     tmp_path: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
     """A missing drop, order or reference is the user's to mend: exit 2, no server, no record."""
-    ran: Ran = gatekit(tmp_path, *arguments)
+    ran: Ran = here(tmp_path, *arguments)
     assert ran.code == 2
     assert f"[{reason}]" in ran.err
     assert "starting engine" not in ran.err

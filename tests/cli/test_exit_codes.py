@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, environment, gatekit, record, servers
+from command_line import Ran, environment, gatekit, here, record, servers, start, wait_for_answers
 
 QUICK = ("task.n=120", "engine.latency.median_s=0")
 GATE = "gate.observed={correct: 114, n: 120}"
@@ -74,8 +74,8 @@ def test_4_may_be_let_through(tmp_path: Path) -> None:
     ran = gatekit(tmp_path, "task.n=1", "--allow-inconclusive")
     assert ran.code == 0
     assert "let through" in ran.err
-    assert gatekit(tmp_path, *QUICK, GATE, "engine.accuracy=0.7", "--allow-inconclusive").code == 1
-    assert gatekit(tmp_path, *QUICK, GATE, "engine.faults.die_after=9", "--allow-inconclusive").code == 3
+    assert here(tmp_path, *QUICK, GATE, "engine.accuracy=0.7", "--allow-inconclusive").code == 1
+    assert here(tmp_path, *QUICK, GATE, "engine.faults.die_after=9", "--allow-inconclusive").code == 3
 
 
 @pytest.mark.parametrize("module", ["scipy", "hydra", "aiohttp", "sqlalchemy", "jsonschema"])
@@ -100,32 +100,12 @@ def test_70_in_the_first_import(tmp_path: Path) -> None:
     assert ran.code == 70
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "gatekit", *arguments],
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for_answers(folder: Path, run_id: str, lines: int) -> None:
-    journal = folder / ".gatekit" / "runs" / run_id / "journal.jsonl"
-    deadline = time.monotonic() + 60
-    while not journal.exists() or journal.read_bytes().count(b"\n") < lines:
-        assert time.monotonic() < deadline, "no answers arrived"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_130_and_143_interrupted(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """A signal ends the run within seconds: the server is gone, the answers are kept, there is no verdict."""
     run_id = f"stop-{number.name}-{os.getpid()}"
     process = start(tmp_path, "engine.latency.median_s=0.5", "--run-id", run_id)
-    wait_for_answers(tmp_path, run_id, 5)
+    wait_for_answers(tmp_path, run_id, 3)
     process.send_signal(number)
     out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (code, "")
@@ -151,7 +131,7 @@ def test_a_killed_gatekit_leaves_no_server(tmp_path: Path) -> None:
     """SIGKILL cannot be handled, and still no server is left after five seconds."""
     run_id = f"killed-{os.getpid()}"
     process = start(tmp_path, "engine.latency.median_s=0.5", "--run-id", run_id)
-    wait_for_answers(tmp_path, run_id, 5)
+    wait_for_answers(tmp_path, run_id, 3)
     assert len(servers(run_id)) >= 2
     process.kill()
     process.communicate(timeout=10)
@@ -166,7 +146,7 @@ def test_several_specs_fold_into_one_code(tmp_path: Path) -> None:
     ran = gatekit(tmp_path, "-m", *QUICK, GATE, "engine.accuracy=0.95,0.7", "--json")
     assert ran.code == 1
     assert [one["verdict"] for one in ran.data["runs"]] == ["PASS", "FAIL"]
-    ran = gatekit(tmp_path, "-m", *QUICK, GATE, "engine.faults.die_after=null,9", "--json")
+    ran = here(tmp_path, "-m", *QUICK, GATE, "engine.faults.die_after=null,9", "--json")
     assert (ran.code, ran.data["exit_code"]) == (3, 3)
 
 
@@ -196,9 +176,9 @@ def test_a_full_stdout_keeps_a_fail(tmp_path: Path) -> None:
 
 def test_a_taken_run_id_is_wrong_input(tmp_path: Path) -> None:
     """A run id that exists is refused before anything starts, and the first run is untouched."""
-    first = gatekit(tmp_path, *QUICK, "--run-id", "night", "--json")
+    first = here(tmp_path, *QUICK, "--run-id", "night", "--json")
     before = (tmp_path / first.data["record"]).read_bytes()
-    second = gatekit(tmp_path, *QUICK, "--run-id", "night")
+    second = here(tmp_path, *QUICK, "--run-id", "night")
     assert second.code == 2
     assert "starting engine" not in second.err
     assert (tmp_path / first.data["record"]).read_bytes() == before
@@ -207,7 +187,7 @@ def test_a_taken_run_id_is_wrong_input(tmp_path: Path) -> None:
 def test_a_storage_that_fails_is_not_a_verdict(tmp_path: Path) -> None:
     """A history folder that cannot be made is found before any server is started."""
     (tmp_path / ".gatekit").write_text("a file\n")
-    ran = gatekit(tmp_path, *QUICK)
+    ran = here(tmp_path, *QUICK)
     assert ran.code == 3
     assert "starting engine" not in ran.err
     assert (tmp_path / ".gatekit").read_text() == "a file\n"
@@ -216,7 +196,7 @@ def test_a_storage_that_fails_is_not_a_verdict(tmp_path: Path) -> None:
 def test_the_record_says_that_it_was_simulated(tmp_path: Path, gsm8k_dir: Path) -> None:
     """`engine=sim` runs the same spec as the real engine, and the record says that nobody was measured."""
     arguments = ("model=laguna_int4", "hw=b200", "engine=sim", "engine.latency.median_s=0")
-    ran: Ran = gatekit(tmp_path, *arguments, f"task.path={gsm8k_dir}", "--json")
+    ran: Ran = here(tmp_path, *arguments, f"task.path={gsm8k_dir}", "--json")
     assert (ran.code, ran.data["verdict"], ran.data["simulated"]) == (0, "PASS", True)
     kept = record(ran, tmp_path)
     assert kept["served"]["simulated"] is True

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import here
 from gatekit.records.canonical import canonical_json, digest
 from nights import run_nights, series
 
 
 def explained(folder: Path, *overrides: str) -> dict[str, str]:
     """The lines of the derivation of a run with these overrides, wrapped ones joined; the last of each label."""
-    gatekit(folder, "--run-id", "run-1", *overrides)
-    ran = gatekit(folder, "explain", "run")
+    here(folder, "--run-id", "run-1", *overrides)
+    ran = here(folder, "explain", "run")
     assert (ran.code, ran.err) == (0, "")
     assert "\x1b" not in ran.out
     facts: dict[str, str] = {}
@@ -58,8 +58,8 @@ def test_lost_answers_both_ways(tmp_path: Path) -> None:
 
 def test_json(tmp_path: Path) -> None:
     """One JSON document holds the steps and what would change the verdict."""
-    gatekit(tmp_path, "--run-id", "r", "task.n=200", "gate.sigmas=2", "gate.method=exact_binomial")
-    found = gatekit(tmp_path, "explain", "r", "--json").data
+    here(tmp_path, "--run-id", "r", "task.n=200", "gate.sigmas=2", "gate.method=exact_binomial")
+    found = here(tmp_path, "explain", "r", "--json").data
     assert found["derivation"]["recomputed"] == found["verdict"]["outcome"]
     assert found["derivation"]["disagreement"] is None
     labels = [step["label"] for step in found["derivation"]["steps"]]
@@ -69,7 +69,7 @@ def test_json(tmp_path: Path) -> None:
 
 def test_another_verdict_than_stored_is_said(tmp_path: Path) -> None:
     """A record that holds a verdict its counts do not give is called out, with both verdicts."""
-    ran = gatekit(tmp_path, "--run-id", "r", "gate.method=exact_binomial", "--json")
+    ran = here(tmp_path, "--run-id", "r", "gate.method=exact_binomial", "--json")
     path = tmp_path / ran.data["record"]
     plain = json.loads(path.read_text())
     del plain["digest"]
@@ -78,7 +78,7 @@ def test_another_verdict_than_stored_is_said(tmp_path: Path) -> None:
     plain["digest"] = digest(plain)
     path.chmod(0o600)
     path.write_bytes(canonical_json(plain) + b"\n")
-    out = gatekit(tmp_path, "explain", "r").out
+    out = here(tmp_path, "explain", "r").out
     assert "DIFFERS: the counts give PASS today, FAIL is stored" in out
     assert "\x1b" not in out
 
@@ -86,8 +86,8 @@ def test_another_verdict_than_stored_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "code"), [((), 2), (("nothing",), 2), (("a", "b"), 2)])
 def test_wrong_input(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
     """A missing or unknown run is exit 2 and one sentence."""
-    gatekit(tmp_path, "--run-id", "r", "task.n=22")
-    ran = gatekit(tmp_path, "explain", *arguments)
+    here(tmp_path, "--run-id", "r", "task.n=22")
+    ran = here(tmp_path, "explain", *arguments)
     assert ran.code == code
     assert ran.err.startswith("gatekit: ")
 
@@ -95,8 +95,8 @@ def test_wrong_input(tmp_path: Path, arguments: tuple[str, ...], code: int) -> N
 def test_a_verdict_on_history(tmp_path: Path) -> None:
     """The run that a verdict rests on is read again: McNemar's numbers stand there and nothing differs."""
     for seed, name in enumerate(("old", "new")):
-        gatekit(tmp_path, "--run-id", name, "gate=auto", "gate.observed=null", f"engine.flip_seed={seed}")
-    said = gatekit(tmp_path, "explain", "new").out
+        here(tmp_path, "--run-id", name, "gate=auto", "gate.observed=null", f"engine.flip_seed={seed}")
+    said = here(tmp_path, "explain", "new").out
     assert "rests on     old (" in said
     assert "p = P(Bin(" in said
     assert "computed anew from the record: PASS, as stored" in said
@@ -105,10 +105,10 @@ def test_a_verdict_on_history(tmp_path: Path) -> None:
 
 def test_a_verdict_whose_history_is_gone(tmp_path: Path) -> None:
     """Without the record of a run that it rests on the rule is shown as stored, and the run is named."""
-    gatekit(tmp_path, "--run-id", "old", "gate=auto", "gate.observed=null", "task.n=200")
-    gatekit(tmp_path, "--run-id", "new", "gate=auto", "gate.observed=null", "task.n=200", "engine.flip_seed=9")
+    here(tmp_path, "--run-id", "old", "gate=auto", "gate.observed=null", "task.n=200")
+    here(tmp_path, "--run-id", "new", "gate=auto", "gate.observed=null", "task.n=200", "engine.flip_seed=9")
     next(tmp_path.rglob("runs/old/record.json")).unlink()
-    shown = gatekit(tmp_path, "explain", "new")
+    shown = here(tmp_path, "explain", "new")
     assert shown.code == 0
     assert "not computed anew: a run it rests on is not at hand: old" in shown.out
     assert "as stored: it does not follow from what is at hand" in shown.out
@@ -119,9 +119,9 @@ def test_a_paired_test_beside_a_rule_without_history(tmp_path: Path) -> None:
     asked = ("task.n=100", "task.order_seed=1", "gate.delta=0.1", "engine.dispersion=0.5")
     run_nights(tmp_path, series("night", 0.95, 3, first="2026-08-30"), "gate=auto", *asked)
     stop = ("gate.method=exact_binomial", "gate.early_stop=paired_sprt", "engine.latency={}", "engine.accuracy=0.2")
-    bad = gatekit(tmp_path, "--run-id", "bad", *asked, *stop, "--json")
+    bad = here(tmp_path, "--run-id", "bad", *asked, *stop, "--json")
     assert (bad.code, bad.data["reason_code"]) == (1, "sequential-fail"), bad.err
     run_nights(tmp_path, series("later", 0.951, 1, first="2099-01-01"), "gate=auto", *asked)
-    said = " ".join(gatekit(tmp_path, "explain", "bad").out.split())
+    said = " ".join(here(tmp_path, "explain", "bad").out.split())
     assert "the log likelihood ratio is" in said
     assert "today computed anew from the record: FAIL, as stored" in said

@@ -7,29 +7,15 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
-from command_line import Ran, gatekit, record
-from raw_server import Handler, RawServer, Request, chat, completion, http
+from command_line import Ran, attached, here, record
+from raw_server import Request, Start, chat, completion, http
 from right_answers import asked, reference, right
-
-Start = Callable[[Handler], RawServer]
 
 
 def attach(folder: Path, url: str, *more: str, extra: dict[str, str] | None = None) -> Ran:
-    return gatekit(
-        folder,
-        "engine=external",
-        f"engine.base_url={url}",
-        "engine.expected_model=m",
-        "task.n=40",
-        "gate=static_floor",
-        "gate.floor=0.8",
-        "--json",
-        *more,
-        extra=extra,
-    )
+    return here(folder, *attached(url, *more), "--json", extra=extra)
 
 
 def test_a_running_server_is_gated(raw_server: Start, tmp_path: Path) -> None:
@@ -284,7 +270,7 @@ def test_a_started_server_that_is_never_ready(tmp_path: Path) -> None:
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     arguments = ("engine=vllm", "hw=cpu", "engine.startup_timeout_s=2", "task.n=40", "gate=static_floor")
-    ran = gatekit(tmp_path, *arguments, "gate.floor=0.8", "--json", extra={"PATH": path})
+    ran = here(tmp_path, *arguments, "gate.floor=0.8", "--json", extra={"PATH": path})
     assert (ran.code, ran.data["reason_code"]) == (3, "not-ready"), ran
     assert "its last line: loading 59" in ran.data["hint"]
     logged = [event for event in record(ran, tmp_path)["events"] if event.startswith("server log: ")]

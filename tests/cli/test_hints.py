@@ -198,13 +198,14 @@ def test_every_unknown_option_at_once(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("by_variable", [False, True])
 def test_a_wrong_folder_is_told_with_what_is_missing(
-    command: tuple[str, ...], by_variable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...], by_variable: bool, tmp_path: Path
 ) -> None:
     """Where a matrix or model is not there, the folder that brings nothing is named, and the one beneath it."""
     write(tmp_path, "team/conf/matrix/nightly.yaml", MATRIX)
     if by_variable:
-        monkeypatch.setenv("GATEKIT_CONF_PATH", "team")
-    ran = here(tmp_path, *command, *(() if by_variable else ("--config-dir", "team")))
+        ran = here(tmp_path, *command, extra={"GATEKIT_CONF_PATH": "team"})
+    else:
+        ran = here(tmp_path, *command, "--config-dir", "team")
     assert ran.code == 2
     told = "gatekit: config folder 'team' holds no config group; did you mean team/conf? [empty-config-dir]\n"
     assert ran.err.count(told) == 1
@@ -212,14 +213,13 @@ def test_a_wrong_folder_is_told_with_what_is_missing(
 
 @pytest.mark.parametrize("command", [("validate",), ("lint",), ("lint", "--format", "github")])
 @pytest.mark.parametrize("by_variable", [False, True])
-def test_a_misplaced_folder_does_not_stay_green(
-    command: tuple[str, ...], by_variable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_misplaced_folder_does_not_stay_green(command: tuple[str, ...], by_variable: bool, tmp_path: Path) -> None:
     """Commands that look at all configs take a folder without a group for a mistake, told once."""
     write(tmp_path, "team/conf/matrix/nightly.yaml", MATRIX)
     if by_variable:
-        monkeypatch.setenv("GATEKIT_CONF_PATH", "team")
-    ran = here(tmp_path, *command, *(() if by_variable else ("--config-dir", "team")))
+        ran = here(tmp_path, *command, extra={"GATEKIT_CONF_PATH": "team"})
+    else:
+        ran = here(tmp_path, *command, "--config-dir", "team")
     assert ran.code == 2
     assert (ran.out + ran.err).count("holds no config group") == 1
 

@@ -7,19 +7,15 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from command_line import Ran, gatekit, here, record
-from raw_server import Handler, RawServer, Request, completion, http
+from command_line import Ran, attached, here, record
+from raw_server import Request, Start, completion, http
+from right_answers import asked
+from small_team import SCRIPT, run_small, write_engine
 
-Start = Callable[[Handler], RawServer]
-
-SCRIPT = Path(__file__).resolve().parents[1] / "small_engine.py"
 SECRETS = {
     "HF_TOKEN": "hf_theHubsOwn",
     "GITHUB_TOKEN": "github-secret",
@@ -27,68 +23,6 @@ SECRETS = {
     "BUILDKITE_AGENT_ACCESS_TOKEN": "agent-secret",
     "GATEKIT_HISTORY_URL": "postgresql://u@h/d",
 }
-ENGINE: dict[str, Any] = {
-    "name": "small",
-    "kind": "launch",
-    "command": [sys.executable, str(SCRIPT), "{model}"],
-    "flags": {
-        "port": "--port",
-        "served_model_name": "--served-model-name",
-        "max_model_len": "--context",
-        "kv_cache_dtype": "--kv",
-        "trust_remote_code": "--trust",
-        "revision": "--revision",
-    },
-    "startup_timeout_s": 60,
-    "health_path": "/health",
-    "version_path": "/version",
-    "info_path": "/info",
-    "info_keys": ["flavour"],
-    "effective": {"max_model_len": "config.context"},
-    "log_values": {"kv_cache_dtype": ", kv_cache_dtype="},
-    "metrics_path": "/metrics",
-    "metrics": {"speculative_drafted": "small:drafted_total", "speculative_accepted": "small:accepted_total"},
-    "advisories": [
-        {"id": "CVE-2020-1", "below": "1.3", "what": "it does too much", "link": "https://example.org/1"},
-        {"id": "CVE-2020-2", "below": "1.3", "what": "it runs code", "link": "https://example.org/2"}
-        | {"refuses": "remote_code"},
-        {"id": "CVE-2020-3", "below": "1.0", "what": "it did", "link": "https://example.org/3"},
-    ],
-    "args": [],
-    "env": {
-        "SMALL_INFO": '{"flavour": "mild", "config": {"context": 512}}',
-        "SMALL_LOG": "config: seed=0, kv_cache_dtype=auto, done",
-        "SMALL_METRICS": 'small:drafted_total{x="}"} 40\nsmall:drafted_total 10\nsmall:accepted_total 20\n',
-    },
-}
-
-
-def write_engine(folder: Path, **changes: Any) -> Path:
-    """A team's folder with an engine file and a model file."""
-    team = folder / "team"
-    for group in ("engine", "model"):
-        (team / group).mkdir(parents=True, exist_ok=True)
-    settings = changes.pop("model", {})
-    env = ENGINE["env"] | {"SMALL_DUMP": str(folder / "dump.json")} | changes.pop("env", {})
-    (team / "engine" / "small.yaml").write_text(yaml.safe_dump(ENGINE | changes | {"env": env}, sort_keys=False))
-    model = {
-        "defaults": [
-            {"override /engine": "small"},
-            {"override /task": "gsm8k_synth"},
-            {"override /gate": "static_floor"},
-        ],
-        "model": {"name": "org/small", "server_args": {}, "server_env": {}},
-        "engine": settings,
-        "gate": {"floor": 0.8},
-    }
-    (team / "model" / "small_one.yaml").write_text(yaml.safe_dump(model))
-    return team
-
-
-def run_small(folder: Path, *more: str, **changes: Any) -> Ran:
-    team = write_engine(folder, **changes)
-    arguments = ("--config-dir", str(team), "model=small_one", "hw=cpu", "task.n=40", "--json", *more)
-    return here(folder, "run", *arguments)
 
 
 def test_a_new_engine_is_a_new_file(tmp_path: Path) -> None:
@@ -236,7 +170,7 @@ def test_vllm_as_it_is_started(tmp_path: Path) -> None:
     path = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     arguments = ("model=laguna_int4", "hw=cpu", "model.architectures=null", "task=gsm8k_synth", "task.n=40")
     hostile = "engine.args=['--x=$(touch pwned); `touch pwned`']"
-    ran = gatekit(
+    ran = here(
         tmp_path,
         "run",
         *arguments,
@@ -270,18 +204,7 @@ def test_vllm_as_it_is_started(tmp_path: Path) -> None:
 
 
 def attach(folder: Path, url: str, *more: str) -> Ran:
-    arguments = (
-        "engine=external",
-        f"engine.base_url={url}",
-        "engine.expected_model=m",
-        "task.n=40",
-        "gate=static_floor",
-    )
-    return here(folder, "run", *arguments, "gate.floor=0.8", "--json", *more)
-
-
-def questions(server: RawServer) -> int:
-    return sum(b"1 + 1" not in request.body for request in server.requests if request.method == "POST")
+    return here(folder, "run", *attached(url, *more), "--json")
 
 
 def test_another_model_is_listed(raw_server: Start, tmp_path: Path) -> None:
@@ -290,7 +213,7 @@ def test_another_model_is_listed(raw_server: Start, tmp_path: Path) -> None:
         lambda request: http(200, {"data": [{"id": "other"}]} if "models" in request.path else completion("#### 2"))
     )
     ran = attach(tmp_path, server.url)
-    assert (ran.code, ran.data["reason_code"], questions(server)) == (3, "wrong-model", 0)
+    assert (ran.code, ran.data["reason_code"], asked(server)) == (3, "wrong-model", 0)
     assert "expected model m" in ran.data["reason"]
     assert "serves other" in ran.data["reason"]
 
@@ -321,6 +244,6 @@ def test_the_other_route_only(raw_server: Start, tmp_path: Path) -> None:
 
     server = raw_server(completions_only)
     ran = attach(tmp_path, server.url, "protocol.api=chat")
-    assert (ran.code, ran.data["reason_code"], questions(server)) == (3, "not-found", 0)
+    assert (ran.code, ran.data["reason_code"], asked(server)) == (3, "not-found", 0)
     assert "protocol.api=completions" in ran.data["hint"]
     assert server.paths().count("/v1/chat/completions") == 1

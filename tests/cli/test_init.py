@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, environment, gatekit, here
+from command_line import Ran, environment, here
 from gatekit.resources import conf_dir
 
 MODEL = ("init", "model", "mine", "--name", "org/mine")
@@ -40,7 +40,7 @@ def run_printed(folder: Path, ran: Ran) -> list[Ran]:
     """Run the two commands that were printed below `next:`."""
     printed = [shlex.split(line)[1:] for line in ran.out.splitlines() if line.startswith("  gatekit ")]
     assert len(printed) == 2
-    return [gatekit(folder, *words) for words in printed]
+    return [here(folder, *words) for words in printed]
 
 
 @pytest.mark.parametrize("group", EVERY)
@@ -62,7 +62,7 @@ def test_each_group(group: str, full: bool, tmp_path: Path) -> None:
 
 def test_what_is_printed_next_works(tmp_path: Path) -> None:
     """The commands that init prints can be pasted: the file is valid, and the model rehearses without a GPU."""
-    ran = gatekit(tmp_path, *MODEL)
+    ran = here(tmp_path, *MODEL)
     assert ran.out.startswith("wrote conf/model/mine.yaml\n")
     done = run_printed(tmp_path, ran)
     assert done[0].code == 0, done[0].err
@@ -223,7 +223,7 @@ def _umask() -> int:
 def test_the_folder_of_the_variable(tmp_path: Path) -> None:
     """Without --config-dir the first folder of GATEKIT_CONF_PATH is the team's, made if it is missing."""
     (tmp_path / "b").mkdir()
-    ran = gatekit(tmp_path, *MODEL, extra={"GATEKIT_CONF_PATH": ":a:b"})
+    ran = here(tmp_path, *MODEL, extra={"GATEKIT_CONF_PATH": ":a:b"})
     assert ran.code == 0, ran.err
     assert files(tmp_path) == ["a/model/mine.yaml"]
     assert "--config-dir" not in ran.out

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from command_line import Ran, gatekit, here
+from command_line import Ran, here
 from gatekit.spec.lint import IDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -246,7 +246,7 @@ def nightly(tmp_path: Path) -> Path:
     for option in ("ran", "slept"):
         model(tmp_path, option, "task:", "  n: 20", engine="sim")
     write(tmp_path, "matrix", "all", MATRIX.format(model="[ran, slept]", hw="cpu"))
-    ran = gatekit(tmp_path, "--config-dir", "ours", "model=ran", "--json")
+    ran = here(tmp_path, "--config-dir", "ours", "model=ran", "--json")
     assert ran.code in (0, 4), ran.err
     return tmp_path
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from command_line import Ran, gatekit, record
+import nights
+from command_line import Ran, here, record
 from gatekit.history import index
 from gatekit.history.place import Place
 
@@ -17,19 +18,8 @@ NIGHTS = ((0.95, 1), (0.951, 2), (0.949, 3))
 
 def night(folder: Path, run_id: str, accuracy: float, flips: int, *more: str) -> Ran:
     """One night of the simulated model; each accuracy is another engine build."""
-    return gatekit(
-        folder,
-        "gate=auto",
-        "gate.observed=null",
-        "engine.seed=0",
-        "engine.latency={}",
-        f"engine.accuracy={accuracy}",
-        f"engine.flip_seed={flips}",
-        "--run-id",
-        run_id,
-        "--json",
-        *more,
-    )
+    gate = ("gate=auto", "gate.observed=null")
+    return nights.night(folder, *gate, f"engine.accuracy={accuracy}", f"engine.flip_seed={flips}", *more, run_id=run_id)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +122,7 @@ def test_a_wrong_clock_is_flagged(tmp_path: Path) -> None:
     stored.unlink()
     stored.write_bytes(canonical_json(plain | {"digest": digest(plain)}) + b"\n")
     (history / "index.sqlite").unlink()
-    assert gatekit(tmp_path, "history", "rebuild").code == 0
+    assert here(tmp_path, "history", "rebuild").code == 0
     ran = night(tmp_path, "b", 0.951, 2, "task.n=40")
     assert any("a clock was wrong: run a is dated 2099" in warning for warning in ran.data["warnings"])
     assert [row.run_id for row in index.list_runs(Place(dir=history), limit=9)] == ["b", "a"]

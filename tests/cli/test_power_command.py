@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import here
 from gatekit.cli.main import main
 from gatekit.errors import ExitCode
 
 
 def test_a_design_as_a_table(tmp_path: Path) -> None:
     """Each rung has its row, exact figures bare and approximate ones marked."""
-    ran = gatekit(tmp_path, "power", "--p0", "0.9", "--alpha", "0.001", "--delta", "0.02")
+    ran = here(tmp_path, "power", "--p0", "0.9", "--alpha", "0.001", "--delta", "0.02")
     assert ran.code == 0
     rows = {line.split()[0]: line for line in reversed(ran.out.splitlines()) if line}
     assert "1152" in rows["exact_binomial"]
@@ -31,9 +31,7 @@ def test_a_design_as_a_table(tmp_path: Path) -> None:
 
 def test_a_design_as_json(tmp_path: Path) -> None:
     """One JSON document holds the design and every rung; a budget becomes its alpha."""
-    ran = gatekit(
-        tmp_path, "power", "--n", "200", "--observed", "180/200", "--nights", "365", "--gates", "20", "--json"
-    )
+    ran = here(tmp_path, "power", "--n", "200", "--observed", "180/200", "--nights", "365", "--gates", "20", "--json")
     design = ran.data["design"]
     assert design["alpha"] == pytest.approx(1.372e-4, rel=1e-3)
     assert (design["accuracy"], design["delta"], design["baseline_n"]) == (0.9, 0.05, 200)
@@ -45,7 +43,7 @@ def test_a_design_as_json(tmp_path: Path) -> None:
 
 def test_sigmas(tmp_path: Path) -> None:
     """Two sigmas at 200 questions are 172 right answers and the exact rate, not the normal one."""
-    ran = gatekit(tmp_path, "power", "--n", "200", "--p0", "0.9", "--sigmas", "2", "--json")
+    ran = here(tmp_path, "power", "--n", "200", "--p0", "0.9", "--sigmas", "2", "--json")
     first = ran.data["rungs"][0]
     assert first["k_reject"] == 172
     assert first["realised_alpha"] == pytest.approx(0.027, abs=5e-4)
@@ -106,7 +104,7 @@ def test_a_pooled_guard(tmp_path: Path) -> None:
     """--nu-psi 30, as pooled over a matrix, raises exact_conditional alone, to 84 to 91 %."""
     rows = {}
     for nu_psi in ("8", "30"):
-        ran = gatekit(
+        ran = here(
             tmp_path, "power", "--p0", "0.9", "--alpha", "0.001", "--delta", "0.02", "--nu-psi", nu_psi, "--json"
         )
         assert ran.data["design"]["nu_psi"] == float(nu_psi)
@@ -167,6 +165,6 @@ def test_nonsense_gets_no_suggestion(capsys: pytest.CaptureFixture[str], text: s
 def test_help(tmp_path: Path) -> None:
     """Help of each of the three commands is text on stdout and names its options."""
     for command, option in (("power", "--delta"), ("audit", "--tolerance"), ("explain", "--dir")):
-        ran = gatekit(tmp_path, command, "--help")
+        ran = here(tmp_path, command, "--help")
         assert (ran.code, ran.err) == (0, "")
         assert option in ran.out

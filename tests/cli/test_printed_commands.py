@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit, here
+from command_line import here
 from gatekit.history import index
 from gatekit.history.place import Place
 
@@ -67,7 +67,7 @@ def test_a_matrix_names_the_history_of_its_runs(tmp_path: Path) -> None:
     config = tmp_path / "conf" / "matrix"
     config.mkdir(parents=True)
     (config / "mine.yaml").write_text("description: One.\nrows:\n  - {model: simulated}\n")
-    ran = gatekit(tmp_path, "run", "--matrix", "mine", "--config-dir", "conf", "task.n=40", "history.dir=month", *_BAD)
+    ran = here(tmp_path, "run", "--matrix", "mine", "--config-dir", "conf", "task.n=40", "history.dir=month", *_BAD)
     assert ran.code == 1, ran.err
     found = re.search(r"gatekit explain \S+ --dir month", " ".join(ran.out.split()))
     assert found, ran.out

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 import small_server
-from command_line import Ran, environment, gatekit, here, record, servers, within_rights
+from command_line import Ran, environment, gatekit, here, record, servers, wait_for_answers, within_rights
 from gatekit.engine.containment import can_make_pid_namespace
 from gatekit.engine.process_stat import process_stat
 from gatekit.engine.run_mark import OWNER_MARKER
 from gatekit.engine.server_log import CAP_BYTES
-from small_server import arguments, await_answers, install, left_after, start
+from small_server import arguments, install, left_after, start
 
 SLOW = "time.sleep(0.3)"
 MANY = ("client.concurrency=4", "task.n=200")
@@ -83,7 +83,7 @@ def test_p01_p03_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals, 
     run_id = name()
     extra = install(tmp_path, before=STUBBORN, on_post=SLOW)
     with begun(tmp_path, *MANY, "--run-id", run_id, extra=extra) as process:
-        await_answers(tmp_path, run_id, 15)
+        wait_for_answers(tmp_path, run_id, 13)
         kept = (tmp_path / ".gatekit" / "runs" / run_id / "journal.jsonl").read_bytes()
         signalled = time.monotonic()
         process.send_signal(number)
@@ -98,7 +98,7 @@ def test_p02_two_signals(tmp_path: Path) -> None:
     run_id = name()
     extra = install(tmp_path, before=STUBBORN, on_post=SLOW)
     with begun(tmp_path, *MANY, "--run-id", run_id, extra=extra) as process:
-        await_answers(tmp_path, run_id, 10)
+        wait_for_answers(tmp_path, run_id, 8)
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
@@ -323,7 +323,7 @@ def test_a_living_run_is_never_reaped(tmp_path: Path) -> None:
     """`reap --kill` beside a run leaves its server alone: its gatekit lives."""
     run_id = name()
     with begun(tmp_path, *MANY, "--run-id", run_id, extra=install(tmp_path, on_post=SLOW)) as process:
-        await_answers(tmp_path, run_id, 5)
+        wait_for_answers(tmp_path, run_id, 3)
         before = set(servers(run_id))
         ran = gatekit(tmp_path, "reap", "--kill", "--dir", ".gatekit")
         assert (ran.code, ran.out) == (0, "no leftovers\n")
@@ -433,8 +433,15 @@ def test_p16_process_1_of_a_container(tmp_path: Path) -> None:
 
 @NEEDS_CONTAINER
 def test_p16_process_1_buries_whom_it_is_given(tmp_path: Path) -> None:
-    """When somebody kills the lifeline, what it held is given to process 1, which ends and buries it."""
-    extra = install(tmp_path, before=DETACHED, on_post="os.kill(os.getppid(), signal.SIGKILL)")
+    """When somebody kills both of the lifeline, what they held is given to process 1, which ends and buries it."""
+    kill_both = "\n".join(
+        (
+            "inner = os.getppid()",
+            "outer = int(open(f'/proc/{inner}/stat').read().rpartition(')')[2].split()[1])",
+            "for pid in (outer, inner): os.kill(pid, signal.SIGKILL)",
+        )
+    )
+    extra = install(tmp_path, before=DETACHED, on_post=kill_both)
     done = as_process_1(tmp_path, "engine.containment=subreaper", extra=extra)
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout)["reason_code"] == "server-died"

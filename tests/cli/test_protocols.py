@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import Ran, gatekit, here, record
+from command_line import Ran, attached, gatekit, here, kept, outcomes, record
 from fault_server import Fault, question_of, striking
 from gatekit.engine.program import find_program
 from gatekit.resources import conf_dir
 from gatekit.spec.resolve import resolve
-from raw_server import Handler, RawServer, Request, chat, completion, http
-from right_answers import reference, right
-
-Start = Callable[[Handler], RawServer]
+from raw_server import RawServer, Request, Start, chat, completion, http
+from right_answers import is_question, reference, right
 
 CHAT = "protocol=chat_5shot"
 STREAM = "protocol.stream=true"
@@ -26,25 +24,12 @@ TAGS = 'protocol.think_tags=["<think>","</think>"]'
 
 
 def gated(folder: Path, server: RawServer, *more: str) -> Ran:
-    attached = ("engine=external", f"engine.base_url={server.url}", "engine.expected_model=m")
-    gate = ("gate=static_floor", "gate.floor=0.8", "client.attempts=2", "task.n=40")
-    ran = here(folder, *attached, *gate, *more, "--json")
-    assert "Traceback" not in ran.err, ran.err
-    return ran
-
-
-def kept(ran: Ran, folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = record(ran, folder)["observations"]
-    return found
-
-
-def outcomes(ran: Ran, folder: Path) -> list[tuple[int, str, str | None]]:
-    return [(seen["question_id"], seen["status"], seen["text"]) for seen in kept(ran, folder)]
+    return here(folder, *attached(server.url, "client.attempts=2", *more), "--json")
 
 
 def questions(server: RawServer) -> list[Any]:
     """The bodies that asked a question of the dataset."""
-    return [request.data for request in server.requests if request.method == "POST" and b"1 + 1" not in request.body]
+    return [request.data for request in server.requests if is_question(request)]
 
 
 def events(body: dict[str, Any]) -> bytes:
@@ -263,7 +248,7 @@ def test_a_rehearsal_streams(tmp_path: Path) -> None:
     """The bundled server streams what it would have sent whole, faults included."""
     base = ("model=simulated", "task.n=30", "engine.flip_seed=1", "gate=static_floor", "gate.floor=0.5", "--json")
     faults = ("engine.faults.malformed=0.05", "engine.faults.truncate=0.02", CHAT)
-    whole, pieces = (gatekit(tmp_path, *base, *faults, f"protocol.stream={way}") for way in ("false", "true"))
+    whole, pieces = (here(tmp_path, *base, *faults, f"protocol.stream={way}") for way in ("false", "true"))
     assert whole.code == pieces.code
     assert outcomes(pieces, tmp_path) == outcomes(whole, tmp_path)
     assert pieces.data["first_token_s"]["n"] == whole.data["counts"]["n"] - whole.data["counts"]["lost"]

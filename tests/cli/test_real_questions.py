@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit, record
+from command_line import here, record
 
 
 @pytest.mark.parametrize("variant", ["6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification"])
 def test_the_score_is_that_of_the_published_grader(tmp_path: Path, gsm8k_dir: Path, variant: str) -> None:
     """For each model variant every question is right or wrong exactly as the file's own is_correct flag says."""
     answers = gsm8k_dir / "example_model_solutions.jsonl"
-    ran = gatekit(
+    ran = here(
         tmp_path,
         "task=gsm8k",
         f"task.path={gsm8k_dir}",

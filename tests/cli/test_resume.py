@@ -10,8 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -23,14 +21,12 @@ from typing import Any
 import pytest
 
 import killed_runs
-from command_line import environment, gatekit, here, record, servers
-from gatekit.task.synth import synth_questions
-from raw_server import Handler, RawServer, Request, completion, http
-
-Start = Callable[[Handler], RawServer]
+from command_line import attached, here, record, servers, start, wait_for_answers
+from fault_server import question_of
+from raw_server import Handler, RawServer, Request, Start, completion, http
+from right_answers import asked, is_question, reference
 
 N = 40
-ANSWERS = {question.text: question.reference for question in synth_questions(1319, "test")}
 SLOW = (
     "task.n=40",
     "engine.flip_seed=7",
@@ -40,18 +36,9 @@ SLOW = (
 )
 
 
-def question_of(request: Request) -> str:
-    prompt: str = request.data["prompt"]
-    return prompt.rpartition("Question: ")[2].removesuffix("\nAnswer:")
-
-
-def is_asked(request: Request) -> bool:
-    """Whether a request asks a question of the data set; the warm-up asks none."""
-    return request.method == "POST" and b"1 + 1" not in request.body
-
-
-def asked(server: RawServer) -> Counter[str]:
-    return Counter(question_of(request) for request in server.requests if is_asked(request))
+def numbers(server: RawServer) -> Counter[int | None]:
+    """How often each question reached the server."""
+    return Counter(question_of(request) for request in server.requests if is_question(request))
 
 
 def answering(
@@ -65,12 +52,12 @@ def answering(
             return http(200, {"object": "list", "data": [{"id": "m"}]})
         if request.path != "/v1/completions":
             return http(200, {"version": version} if request.path == "/version" else "")
-        if is_asked(request) and after is not None and then is not None:
+        if is_question(request) and after is not None and then is not None:
             with lock:
                 count["asked"] += 1
                 if count["asked"] > after:
                     return then()
-        return http(200, completion(ANSWERS.get(question_of(request), "#### 2")))
+        return http(200, completion(reference(request.data["prompt"])))
 
     return answer
 
@@ -79,7 +66,7 @@ def slowly(handler: Handler) -> Handler:
     """The same with a pause before each question is answered."""
 
     def answer(request: Request) -> Any:
-        time.sleep(0.5 if is_asked(request) else 0)
+        time.sleep(0.5 if is_question(request) else 0)
         return handler(request)
 
     return answer
@@ -87,9 +74,7 @@ def slowly(handler: Handler) -> Handler:
 
 def external(url: str, *more: str) -> tuple[str, ...]:
     """The overrides of a run against a server that is there."""
-    engine = ("engine=external", f"engine.base_url={url}", "engine.expected_model=m")
-    gate = ("gate=static_floor", "gate.floor=0.8", f"task.n={N}")
-    return (*engine, *gate, "client.concurrency=4", "client.outage_s=1", *more)
+    return attached(url, "client.concurrency=4", "client.outage_s=1", *more, n=N)
 
 
 def dying(raw_server: Start, after: int) -> RawServer:
@@ -120,9 +105,9 @@ def again(dead: RawServer, handler: Handler) -> RawServer:
 
 def test_a_server_that_dies(raw_server: Start, tmp_path: Path) -> None:
     """E37: INFRA with the answers kept; going on asks only the others, and ends with the record of an unbroken run."""
-    whole = gatekit(tmp_path, *external(raw_server(answering()).url), "--run-id", "whole", "--json")
+    whole = here(tmp_path, *external(raw_server(answering()).url), "--run-id", "whole", "--json")
     first = dying(raw_server, 24)
-    ran = gatekit(tmp_path, *external(first.url), "--run-id", "broken", "--json")
+    ran = here(tmp_path, *external(first.url), "--run-id", "broken", "--json")
     assert (ran.code, ran.data["verdict"], ran.data["reason_code"]) == (3, "INFRA", "server-unreachable")
     assert ran.data["counts"]["lost"] == 16
     assert "gatekit run --resume broken" in ran.data["hint"]
@@ -130,17 +115,16 @@ def test_a_server_that_dies(raw_server: Start, tmp_path: Path) -> None:
     shutil.copytree(other.with_name("whole"), other)  # somebody's own run, which only happens to be named so
     second = again(first, answering())
     try:
-        resumed = gatekit(tmp_path, "run", "--resume", "broken", "--json")
+        resumed = here(tmp_path, "run", "--resume", "broken", "--json")
     finally:
         second.stop()
     assert (resumed.code, resumed.data["verdict"], resumed.data["run_id"]) == (0, "PASS", "broken-r3")
     answered = {seen["question_id"] for seen in record(ran, tmp_path)["observations"] if seen["status"] != "lost"}
-    texts = [question.text for question in synth_questions(1319, "test")]
-    assert asked(second) == Counter(texts[index] for index in range(N) if index not in answered)
+    assert numbers(second) == Counter(index for index in range(N) if index not in answered)
     scored = [killed_runs.scored_part(record(one, tmp_path)) for one in (whole, resumed)]
     assert re.sub(r"http://127.0.0.1:\d+", "", scored[0]) == re.sub(r"http://127.0.0.1:\d+", "", scored[1])
     assert any("resumed at 24 of 40 answers" in event for event in record(resumed, tmp_path)["events"])
-    done = gatekit(tmp_path, "run", "--resume", "broken")
+    done = here(tmp_path, "run", "--resume", "broken")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "run broken-r3 is finished: PASS" in done.err
 
@@ -158,12 +142,12 @@ def test_a_server_that_comes_back(raw_server: Start, tmp_path: Path) -> None:
 
     thread = threading.Thread(target=come_back)
     thread.start()
-    ran = gatekit(tmp_path, *external(first.url, "client.outage_s=60"), "--json")
+    ran = here(tmp_path, *external(first.url, "client.outage_s=60"), "--json")
     thread.join()
     box[0].stop()
     assert (ran.code, ran.data["verdict"], ran.data["accuracy"]) == (0, "PASS", 1.0)
     assert any(re.search(r"no answer for \d+\.\d s at answer 24", event) for event in record(ran, tmp_path)["events"])
-    assert sum(asked(box[0]).values()) == 16
+    assert asked(box[0]) == 16
 
 
 def test_a_server_that_changes_on_the_way(raw_server: Start, tmp_path: Path) -> None:
@@ -178,12 +162,12 @@ def test_a_server_that_changes_on_the_way(raw_server: Start, tmp_path: Path) -> 
 
     thread = threading.Thread(target=come_back)
     thread.start()
-    ran = gatekit(tmp_path, *external(first.url, "client.outage_s=60"), "--run-id", "two", "--json")
+    ran = here(tmp_path, *external(first.url, "client.outage_s=60"), "--run-id", "two", "--json")
     thread.join()
     assert (ran.code, ran.data["verdict"], ran.data["reason_code"]) == (3, "INFRA", "server-changed")
-    resumed = gatekit(tmp_path, "run", "--resume", "two")
+    resumed = here(tmp_path, "run", "--resume", "two")
     box[0].stop()
-    assert sum(asked(box[0]).values()) < 16, "the rest was asked for nothing"
+    assert asked(box[0]) < 16, "the rest was asked for nothing"
     assert (resumed.code, resumed.err.splitlines()[-1].endswith("[server-changed]")) == (3, True)
     assert "starting engine" not in resumed.err
 
@@ -197,25 +181,6 @@ def interrupted(
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     return process.returncode, err
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "gatekit", *arguments],
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for_answers(folder: Path, run_id: str, count: int) -> None:
-    deadline = time.monotonic() + 90
-    while (killed_runs.kept_by(folder, run_id) or 0) < count:
-        assert time.monotonic() < deadline, "no answers arrived"
-        time.sleep(0.02)
 
 
 def test_another_server_is_refused_and_the_first_goes_on(raw_server: Start, tmp_path: Path) -> None:
@@ -234,16 +199,16 @@ def test_another_server_is_refused_and_the_first_goes_on(raw_server: Start, tmp_
     before = journal.read_bytes()
     first.stop()
     other = again(first, answering("1.3"))
-    ran = gatekit(tmp_path, "run", "--resume", "two", "--json")
+    ran = here(tmp_path, "run", "--resume", "two", "--json")
     other.stop()
     assert (ran.code, ran.data["reason_code"]) == (3, "server-changed")
     assert "version 1.2 then, 1.3 now" in ran.data["reason"]
-    assert (sum(asked(other).values()), journal.read_bytes()) == (0, before)
+    assert (asked(other), journal.read_bytes()) == (0, before)
     same = again(first, answering())
-    ran = gatekit(tmp_path, "run", "--resume", "two", "--json")
+    ran = here(tmp_path, "run", "--resume", "two", "--json")
     same.stop()
     assert (ran.code, ran.data["verdict"], ran.data["run_id"]) == (0, "PASS", "two")
-    assert sum(asked(same).values()) == 28
+    assert asked(same) == 28
 
 
 @pytest.mark.parametrize(
@@ -274,8 +239,8 @@ def test_a_signal_prints_the_command_that_goes_on(tmp_path: Path, number: signal
     command = err.rsplit("go on with `", 1)[1].partition("`")[0]
     words = shlex.split(command)
     assert words[:4] == ["gatekit", "run", "--resume", run_id]
-    assert words[4:] == ["--config-dir", "my conf", *overrides]
-    ran = gatekit(tmp_path, *words[1:], "--json")
+    assert words[4:] == ["--dir", "my runs"], "the run kept all else"
+    ran = here(tmp_path, *words[1:], "--json")
     assert (ran.code, ran.data["verdict"], ran.data["run_id"]) == (0, "PASS", run_id)
     events = record(ran, tmp_path)["events"]
     assert f"resumed at {count} of 40 answers, after the part before ended by {number.name}; server start 2" in events
@@ -330,7 +295,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert "protocol.max_tokens" in refused(2, "resume-differs", *SLOW, "protocol.max_tokens=99", "--run-id", run_id)
     assert f"unfinished there: {run_id}" in refused(2, "no-such-run", "run", "--resume", "cut")
     refused(2, "bad-arguments", "run", "--resume", run_id, "--run-id", "x")
-    refused(2, "bad-arguments", "run", "--resume", run_id, "--dir", "x", "task.n=40")
+    refused(2, "no-such-run", "run", "--resume", run_id, "--dir", "x", "task.n=40")
+    refused(2, "bad-arguments", "run", "--resume", run_id, "--dir", "x", "history.dir=y")
     refused(2, "bad-run-id", "run", "--resume", "../x")
     with journal.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -354,7 +320,7 @@ def test_the_same_run_id_goes_on(tmp_path: Path) -> None:
     listed = here(tmp_path, "history", "list")
     assert (listed.code, f"gatekit run --resume {run_id}" in listed.out) == (0, True)
     kept = killed_runs.kept_by(tmp_path, run_id) or 0
-    ran = gatekit(tmp_path, *overrides, "client.concurrency=8", "--run-id", run_id, "--json")
+    ran = here(tmp_path, *overrides, "client.concurrency=8", "--run-id", run_id, "--json")
     assert (ran.code, ran.data["verdict"]) == (0, "PASS")
     assert (
         f"resumed at {kept} of 40 answers, after the part before was killed; server start 2"
@@ -370,19 +336,19 @@ def test_the_same_run_id_goes_on(tmp_path: Path) -> None:
 def test_only_the_verdict_was_missing(tmp_path: Path) -> None:
     """A run whose record could not be written goes on without a server: every answer is there."""
     run_id = "full"
-    whole = gatekit(tmp_path, "task.n=40", "engine.latency.median_s=0", "--run-id", run_id, "--json")
+    whole = here(tmp_path, "task.n=40", "engine.latency.median_s=0", "--run-id", run_id, "--json")
     kept = (tmp_path / whole.data["record"]).read_text()
     elsewhere = tmp_path / "elsewhere" / "runs" / run_id
     elsewhere.mkdir(parents=True)
     (tmp_path / ".gatekit" / "runs" / run_id / "journal.jsonl").rename(elsewhere / "journal.jsonl")
-    ran = gatekit(tmp_path, "run", "--resume", run_id, "--dir", "elsewhere", "--json")
+    ran = here(tmp_path, "run", "--resume", run_id, "--dir", "elsewhere", "--json")
     assert "starting engine" not in ran.err
     assert ran.code == whole.code
     assert killed_runs.scored_part(record(ran, tmp_path)) == killed_runs.scored_part(json.loads(kept))
     replayed = f"replayed-{os.getpid()}"
     replay = ("engine=replay", f"engine.answers={whole.data['record']}", "engine.latency={median_s: 0.3, sigma: 0}")
     cut_off(tmp_path, replayed, *replay, "task.n=40", "client.concurrency=4")
-    ran = gatekit(tmp_path, "run", "--resume", replayed, "--json")
+    ran = here(tmp_path, "run", "--resume", replayed, "--json")
     assert (ran.code, ran.data["counts"]) == (whole.code, whole.data["counts"]), "a replay goes on too"
 
 

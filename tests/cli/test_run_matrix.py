@@ -46,7 +46,7 @@ def ours(tmp_path: Path) -> Path:
 
 def test_one_after_another(tmp_path: Path, ours: Path) -> None:
     """What is wrong with one does not keep the next from running; FAIL outranks INFRA; every spec is in the summary."""
-    ran = gatekit(tmp_path, "run", "--matrix", "m", "--config-dir", "ours")
+    ran = here(tmp_path, "run", "--matrix", "m", "--config-dir", "ours")
     assert ran.code == 1
     rows = [line.split()[:2] for line in ran.out.splitlines() if line.split()[:1] and line.split()[0].isupper()]
     assert rows[1:] == [
@@ -65,7 +65,7 @@ def test_one_after_another(tmp_path: Path, ours: Path) -> None:
 
 def test_one_document(tmp_path: Path, ours: Path) -> None:
     """With --json stdout is one document: every run with its verdict, what was left out, and the exit code."""
-    ran = gatekit(tmp_path, "--matrix", "m", "--config-dir", "ours", "--json")
+    ran = here(tmp_path, "--matrix", "m", "--config-dir", "ours", "--json")
     assert ran.code == ran.data["exit_code"] == 1
     assert [one["verdict"] for one in ran.data["runs"]] == ["INFRA", "PASS", "FAIL", "PASS"]
     assert ran.data["not_run"] == ran.data["left_out"] == []
@@ -75,7 +75,7 @@ def test_one_document(tmp_path: Path, ours: Path) -> None:
 
 def test_a_rehearsal_without_gpus(tmp_path: Path) -> None:
     """Overrides go to every row: a matrix of GPU servers is rehearsed with the simulated one."""
-    ran = gatekit(
+    ran = here(
         tmp_path,
         "run",
         "--matrix",
@@ -93,7 +93,7 @@ def test_a_rehearsal_without_gpus(tmp_path: Path) -> None:
 
 def test_only_one_of_them(tmp_path: Path, ours: Path) -> None:
     """--only runs the named spec of the matrix."""
-    ran = gatekit(
+    ran = here(
         tmp_path, "run", "--matrix", "m", "--config-dir", "ours", "--only", "simulated-cpu-sim[task.n=70]", "--json"
     )
     assert ran.code == 0
@@ -126,7 +126,7 @@ def test_refused_in_one_line(tmp_path: Path, arguments: tuple[str, ...], reason:
 def test_problems_are_found_before_anything_starts(tmp_path: Path, ours: Path) -> None:
     """One wrong row of many: every problem is told, and not even the first row runs."""
     (ours / "m.yaml").write_text(MATRIX + "  - {model: simulated, set: {task.n: -1}}\n  - {model: nope}\n")
-    ran = gatekit(tmp_path, "run", "--matrix", "m", "--config-dir", "ours")
+    ran = here(tmp_path, "run", "--matrix", "m", "--config-dir", "ours")
     assert (ran.code, ran.out) == (2, "")
     assert "ours/matrix/m.yaml:8:38: task.n: -1 is out of range" in ran.err
     assert "ours/matrix/m.yaml:9:13: model=nope: no such model" in ran.err
@@ -141,7 +141,7 @@ def test_a_broken_lock_is_found_before_anything_starts(tmp_path: Path, ours: Pat
     locks = tmp_path / "conf" / "thresholds"
     locks.mkdir(parents=True)
     (locks / "simulated-cpu-sim.lock.yaml").write_text("k_reject: 1\n")
-    ran = gatekit(tmp_path, "run", "--matrix", "m", "--config-dir", "ours")
+    ran = here(tmp_path, "run", "--matrix", "m", "--config-dir", "ours")
     assert ran.code == 2
     assert "simulated-cpu-sim.lock.yaml" in ran.err
     assert "started" not in ran.err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environment, gatekit
+from command_line import environment, gatekit, here
 
 HEAVY = (
     "scipy",
@@ -66,21 +66,21 @@ def test_help_names_the_exit_codes(tmp_path: Path) -> None:
 
 def test_plan_runs_nothing(tmp_path: Path) -> None:
     """`plan` and `--cfg` print the resolved spec and leave no trace."""
-    ran = gatekit(tmp_path, "plan", "model=laguna_int4", "hw=b200")
+    ran = here(tmp_path, "plan", "model=laguna_int4", "hw=b200")
     assert ran.code == 0
     assert "poolside/Laguna-XS-2.1-INT4" in ran.out
-    assert gatekit(tmp_path, "--cfg", "model=laguna_int4", "hw=b200").out == ran.out
+    assert here(tmp_path, "--cfg", "model=laguna_int4", "hw=b200").out == ran.out
     assert list(tmp_path.iterdir()) == []
 
 
 def test_options_may_come_first(tmp_path: Path) -> None:
     """An option before the command means the same as after it."""
-    assert gatekit(tmp_path, "--json", "plan", "task.n=7").data["task"]["n"] == 7
-    assert gatekit(tmp_path, "--config-dir", str(tmp_path), "plan", "task.n=7").code == 0
+    assert here(tmp_path, "--json", "plan", "task.n=7").data["task"]["n"] == 7
+    assert here(tmp_path, "--config-dir", str(tmp_path), "plan", "task.n=7").code == 0
 
 
 def test_plan_as_json(tmp_path: Path) -> None:
     """`plan --json` is one document; a sweep is a list of them."""
-    assert gatekit(tmp_path, "plan", "--json").data["engine"]["kind"] == "sim"
-    swept = gatekit(tmp_path, "plan", "-m", "task.n=1,2", "--json").data
+    assert here(tmp_path, "plan", "--json").data["engine"]["kind"] == "sim"
+    swept = here(tmp_path, "plan", "-m", "task.n=1,2", "--json").data
     assert [spec["task"]["n"] for spec in swept] == [1, 2]

@@ -11,17 +11,12 @@ from typing import Any
 
 import pytest
 
-from command_line import Ran, gatekit
+from command_line import Ran, here
+from nights import night
 
 SIM = ("engine.latency={}", "engine.seed=0")
 FROM_HISTORY = ("gate=auto", "gate.observed=null")
 FLOOR = ("gate=static_floor", "gate.delta=null", "gate.measured_under=null")
-
-
-def night(folder: Path, *arguments: str, run_id: str | None = None) -> Ran:
-    """One run of the simulated model."""
-    named = () if run_id is None else ("--run-id", run_id)
-    return gatekit(folder, *SIM, *arguments, *named, "--json")
 
 
 def exactly(accuracy: float, n: int) -> tuple[str, ...]:
@@ -36,7 +31,7 @@ def totals(folder: Path, counts: list[int], n: int, *arguments: str) -> Ran:
         for day, count in enumerate(counts, start=1)
     ]
     (folder / "totals.jsonl").write_text("\n".join(lines) + "\n")
-    return gatekit(folder, "history", "import", "totals.jsonl", "--format", "totals", *arguments)
+    return here(folder, "history", "import", "totals.jsonl", "--format", "totals", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +80,7 @@ def test_one_question_decides_nothing(tmp_path: Path) -> None:
 def test_an_empty_history_is_no_threshold(tmp_path: Path) -> None:
     """S06: without a comparable run there is no verdict, and recompute writes nothing."""
     overrides = (*SIM, "task.n=40", *FROM_HISTORY)
-    recomputed = gatekit(tmp_path, "thresholds", "recompute", *overrides, "--write")
+    recomputed = here(tmp_path, "thresholds", "recompute", *overrides, "--write")
     assert "0 comparable runs, need 1" in recomputed.out + recomputed.err
     assert not list(tmp_path.rglob("*.lock.yaml"))
     ran = night(tmp_path, "task.n=40", *FROM_HISTORY)
@@ -137,7 +132,7 @@ def test_a_threshold_for_1319_questions_says_nothing_about_50(tmp_path: Path) ->
     """S12: a lock and a typed number for 1319 questions are not used for 50."""
     spec = ("engine=sim", *SIM, "gate=locked")
     assert totals(tmp_path, [1250, 1255, 1248], 1319, *spec).code == 0
-    assert gatekit(tmp_path, "thresholds", "recompute", *spec, "--write").code == 0
+    assert here(tmp_path, "thresholds", "recompute", *spec, "--write").code == 0
     assert night(tmp_path, *exactly(0.95, 1319), "gate=locked").code == 0
     short = night(tmp_path, *exactly(0.95, 50), "gate=locked")
     assert (short.code, short.data["verdict"]) == (4, "INCONCLUSIVE")
@@ -167,7 +162,7 @@ def test_an_outlier_moves_no_threshold(tmp_path: Path) -> None:
     assert 100 * abs(rules[0]["k_reject"] - rules[1]["k_reject"]) / n < 0.2
     assert rules[1]["excluded"]["outlier"] == 1
     assert any("outlier left out" in note and "409 of 1319" in note for note in rules[1]["notes"])
-    assert "409" in gatekit(tmp_path / "with", "history", "list", "--limit", "30").out
+    assert "409" in here(tmp_path / "with", "history", "list", "--limit", "30").out
 
 
 def test_infra_runs_are_no_history(tmp_path: Path) -> None:
@@ -183,7 +178,7 @@ def test_two_results_of_one_seed_are_both_kept(tmp_path: Path) -> None:
     """S16: greedy decoding with one seed may give two accuracies; both runs stay and nothing claims equality."""
     for flips in (1, 2):
         night(tmp_path, "task.n=200", f"engine.flip_seed={flips}", "protocol.temperature=0.0", run_id=f"r{flips}")
-    listed = gatekit(tmp_path, "history", "list", "--json").data["runs"]
+    listed = here(tmp_path, "history", "list", "--json").data["runs"]
     assert [row["run_id"] for row in listed] == ["r2", "r1"]
     assert listed[0]["comparability_key"] == listed[1]["comparability_key"]
     assert listed[0]["correct"] != listed[1]["correct"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, environment, gatekit
+from command_line import Ran, environment, here
 from cutting_proxy import Cut, CuttingProxy
 from gatekit.history.place import INDEX_FILE
 from postgres_server import PostgresServer, binaries
@@ -43,11 +43,11 @@ def variables(request: pytest.FixtureRequest) -> dict[str, str]:
 
 def _run(folder: Path, name: str, variables: dict[str, str] | None = None) -> Ran:
     place = ["history=postgres"] if variables else []
-    return gatekit(folder, *SIM, *place, "--run-id", name, extra=variables)
+    return here(folder, *SIM, *place, "--run-id", name, extra=variables)
 
 
 def _count(folder: Path, variables: dict[str, str]) -> list[str]:
-    rows = gatekit(folder, "history", "list", "--json", extra=variables).data["runs"]
+    rows = here(folder, "history", "list", "--json", extra=variables).data["runs"]
     return sorted(row["run_id"] for row in rows)
 
 
@@ -85,7 +85,7 @@ def test_t03_a_lock_that_is_never_given_up(tmp_path: Path) -> None:
     assert "1319 in all" in out
     assert "recorded, but not in the index: another process kept" in err
     assert "`gatekit history sync --dir .gatekit` adds it" in err
-    assert gatekit(tmp_path, "history", "sync", "--dir", ".gatekit").code == 0
+    assert here(tmp_path, "history", "sync", "--dir", ".gatekit").code == 0
     assert _count(tmp_path, {}) == ["a", "b"]
 
 
@@ -95,7 +95,7 @@ def test_t04_an_index_that_is_text(tmp_path: Path, command: tuple[str, ...]) -> 
     (tmp_path / ".gatekit").mkdir()
     path = tmp_path / ".gatekit" / INDEX_FILE
     path.write_text("my notes\n" * 1000)
-    ran = _run(tmp_path, "a") if command == ("run",) else gatekit(tmp_path, *command)
+    ran = _run(tmp_path, "a") if command == ("run",) else here(tmp_path, *command)
     assert ran.code == 3
     assert "is not a database" in ran.out + ran.err
     assert "`gatekit history rebuild --dir .gatekit`" in ran.out + ran.err
@@ -116,7 +116,7 @@ def test_t05_an_index_of_a_newer_gatekit(
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes() if path.exists() else b""
-    for ran in (_run(tmp_path, "b", variables), gatekit(tmp_path, "history", "list", extra=variables)):
+    for ran in (_run(tmp_path, "b", variables), here(tmp_path, "history", "list", extra=variables)):
         assert (ran.code, ran.out) == (3, "")
         assert "made by a newer gatekit" in ran.err
         assert "starting engine" not in ran.err
@@ -135,11 +135,11 @@ def test_t06_an_index_of_an_older_gatekit(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert _count(tmp_path, {}) == ["a"]
     assert (path.parent / f"{INDEX_FILE}.v1.backup").read_bytes()[:16] == before[:16]
-    assert gatekit(tmp_path, "history", "sync").code == 0
-    ran = gatekit(tmp_path, "history", "verify")
+    assert here(tmp_path, "history", "sync").code == 0
+    ran = here(tmp_path, "history", "verify")
     assert (ran.code, ran.out.startswith("all is well: 1 record, 1 row")) == (0, True), ran.out
     assert _run(tmp_path, "c").code == 0
-    assert gatekit(tmp_path, "history", "verify").code == 0
+    assert here(tmp_path, "history", "verify").code == 0
 
 
 def _make_version_1(path: Path, history: Path) -> None:
@@ -196,7 +196,7 @@ def test_t09_rows_cannot_be_changed(tmp_path: Path, variables: dict[str, str]) -
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["refused"] * 3, done.stdout
-    assert gatekit(tmp_path, "history", "verify", extra=variables).code == 0
+    assert here(tmp_path, "history", "verify", extra=variables).code == 0
 
 
 def test_t12_a_connection_cut_at_the_commit(tmp_path: Path, server: PostgresServer) -> None:
@@ -216,7 +216,7 @@ def test_t12_a_connection_cut_at_the_commit(tmp_path: Path, server: PostgresServ
         assert "was cut" in ran.err
         assert _run(tmp_path, "b2", variables).code == 0
     assert len(set(_count(tmp_path, variables))) == 2
-    assert gatekit(tmp_path, "history", "verify", extra=variables).code == 0
+    assert here(tmp_path, "history", "verify", extra=variables).code == 0
 
 
 def test_t13_two_hosts_with_one_run_id(tmp_path: Path, server: PostgresServer) -> None:
@@ -226,7 +226,7 @@ def test_t13_two_hosts_with_one_run_id(tmp_path: Path, server: PostgresServer) -
     for host in ("one", "two"):
         (tmp_path / host).mkdir()
     assert _run(tmp_path / "one", "nightly", variables).code == 0
-    second = gatekit(
+    second = here(
         tmp_path / "two", *SIM, "engine.seed=7", "history=postgres", "--run-id", "nightly", "--json", extra=variables
     )
     assert second.code == 3
@@ -235,14 +235,14 @@ def test_t13_two_hosts_with_one_run_id(tmp_path: Path, server: PostgresServer) -
     digests = [_digest(record), _digest(tmp_path / "one" / ".gatekit" / "runs" / "nightly" / "record.json")]
     assert all(one in second.err for one in digests)
     for command in ("sync", "rebuild", "verify"):
-        ran = gatekit(tmp_path / "two", "history", command, extra=variables)
+        ran = here(tmp_path / "two", "history", command, extra=variables)
         assert ran.code == 3, command
         assert all(one[:30] in ran.out for one in digests), (command, ran.out)
         assert "empty" not in ran.out
-    assert gatekit(tmp_path / "one", "history", "sync", extra=variables).code == 0
+    assert here(tmp_path / "one", "history", "sync", extra=variables).code == 0
     record.parent.rename(tmp_path / "kept")
     for command in ("sync", "verify"):
-        assert gatekit(tmp_path / "two", "history", command, extra=variables).code == 0
+        assert here(tmp_path / "two", "history", command, extra=variables).code == 0
     assert _count(tmp_path / "one", variables) == ["nightly"]
 
 
@@ -256,15 +256,15 @@ def test_recompute_plot_and_compare_on_a_server(tmp_path: Path, server: Postgres
     database = server.new_database()
     variables = {"GATEKIT_HISTORY_URL": server.url(database)}
     for seed, name in ((1, "a"), (2, "b")):
-        ran = gatekit(tmp_path, *SIM, f"engine.seed={seed}", "history=postgres", "--run-id", name, extra=variables)
+        ran = here(tmp_path, *SIM, f"engine.seed={seed}", "history=postgres", "--run-id", name, extra=variables)
         assert ran.code == 0, ran.err
     server.execute("ALTER SYSTEM SET log_connections = on")
     server.execute("SELECT pg_reload_conf()")
     asked: dict[str, Callable[[], Ran]] = {
-        "plot": lambda: gatekit(tmp_path, "history", "plot", extra=variables),
-        "compare": lambda: gatekit(tmp_path, "history", "compare", "a", "b", extra=variables),
-        "list": lambda: gatekit(tmp_path, "history", "list", extra=variables),
-        "recompute": lambda: gatekit(
+        "plot": lambda: here(tmp_path, "history", "plot", extra=variables),
+        "compare": lambda: here(tmp_path, "history", "compare", "a", "b", extra=variables),
+        "list": lambda: here(tmp_path, "history", "list", extra=variables),
+        "recompute": lambda: here(
             tmp_path, "thresholds", "recompute", *SIM[:-1], "history=postgres", "--dir", ".gatekit", extra=variables
         ),
     }

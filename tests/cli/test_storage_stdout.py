@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from command_line import environment, gatekit, here
+from command_line import environment, here
 from gatekit.cli.history import command as history_command
 from gatekit.cli.main import commands, main
 from gatekit.cli.thresholds import command as thresholds_command
@@ -69,7 +69,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("a", "b"):
         assert here(folder, *SIM, "--run-id", name).code == 0
     assert here(folder, "history", "quarantine", "b", "--reason", "hot").code == 0
-    assert gatekit(folder, "history", "export", "runs.jsonl").code == 0
+    assert here(folder, "history", "export", "runs.jsonl").code == 0
     return folder
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, gatekit, here
+from command_line import Ran, here
 
 ROOT = Path(__file__).resolve().parents[2]
 MINE = """\
@@ -71,13 +71,12 @@ def usable(ran: Ran) -> bool:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("by_variable", [False, True])
-def test_every_command_knows_the_folder(
-    command: str, by_variable: bool, team: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_knows_the_folder(command: str, by_variable: bool, team: Path) -> None:
     """--config-dir and GATEKIT_CONF_PATH bring a team's options into every command, and shadowing is told once."""
     if by_variable:
-        monkeypatch.setenv("GATEKIT_CONF_PATH", f":{team}/ours/:")
-    ran = here(team, *COMMANDS[command], *(() if by_variable else ("--config-dir", "ours/")))
+        ran = here(team, *COMMANDS[command], extra={"GATEKIT_CONF_PATH": f":{team}/ours/:"})
+    else:
+        ran = here(team, *COMMANDS[command], "--config-dir", "ours/")
     assert usable(ran), ran.err
     assert ran.err.count("hw=cpu: ") == 1, ran.err
     assert SHADOWED.format("ours") in ran.err
@@ -118,6 +117,6 @@ def test_a_folder_without_groups_is_told(team: Path) -> None:
 
 def test_json_stays_one_document(team: Path) -> None:
     """What is told goes to stderr: stdout is the product alone."""
-    ran = gatekit(team, "plan", "model=mine", "--json", "--config-dir", "ours")
+    ran = here(team, "plan", "model=mine", "--json", "--config-dir", "ours")
     assert ran.data["model"]["name"] == "org/mine"
     assert ran.err == SHADOWED.format("ours")

@@ -12,27 +12,11 @@ from pathlib import Path
 import pytest
 from scipy.stats import betabinom
 
-from command_line import Ran, environment, gatekit, here
+from command_line import Ran, environment, here
 from gatekit.spec.locks import look, write_lock
-from nights import Night, run_nights, series
+from nights import ASKED, LOCK, Night, run_nights, series
 
-ASKED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
-LOCK = Path("conf/thresholds/simulated-cpu-sim.lock.yaml")
 NIGHTS = series("night", 0.95, 4, first="2026-08-30", step=0.003)
-
-
-@pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with four healthy nights of different builds, from 30 August to 2 September 2026."""
-    folder = tmp_path_factory.mktemp("healthy")
-    run_nights(folder, NIGHTS, *ASKED)
-    return folder
-
-
-@pytest.fixture
-def folder(healthy: Path, tmp_path: Path) -> Path:
-    """A copy of that folder for one test."""
-    return Path(shutil.copytree(healthy, tmp_path / "work"))
 
 
 def recompute(folder: Path, *more: str, asked: tuple[str, ...] = ASKED) -> Ran:
@@ -173,9 +157,9 @@ def test_hints_of_a_run_can_be_typed(folder: Path) -> None:
     """A locked run without a lock names the recompute command with its own overrides, in text, JSON and a sweep."""
     run = ("gate=locked", "task.n=100", "engine.latency={}", "history.dir=.gatekit")
     command = "gatekit thresholds recompute gate=locked task.n=100 'engine.latency={}' history.dir=.gatekit --write"
-    ran = gatekit(folder, *run, "--json")
+    ran = here(folder, *run, "--json")
     assert (ran.code, command in ran.data["hint"]) == (4, True), ran.data["hint"]
-    swept = gatekit(folder, "-m", "gate=locked", "task.n=10,11", "engine.latency={}", "--json")
+    swept = here(folder, "-m", "gate=locked", "task.n=10,11", "engine.latency={}", "--json")
     hints = [one["hint"] for one in swept.data["runs"]]
     assert [f"task.n={n} " in hint for n, hint in zip((10, 11), hints, strict=True)] == [True, True], hints
 
@@ -222,7 +206,7 @@ def test_an_unreadable_history_exits_3(folder: Path) -> None:
     ran = recompute(folder, "--check")
     assert (ran.code, ran.out) == (3, "")
     assert len(ran.err.splitlines()) == 1
-    every = gatekit(folder, "thresholds", "recompute", "--check")
+    every = here(folder, "thresholds", "recompute", "--check")
     assert every.code == 3
     assert "is not a database" in every.err
 
@@ -323,9 +307,9 @@ def test_a_run_uses_its_lock(folder: Path) -> None:
     """With gate=locked the count of the lock decides; an edited lock stops the run before it starts, with exit 2."""
     assert recompute(folder, "--write").code == 0
     run = ("gate=locked", "task.n=100", "engine.latency={}", "--json")
-    passed = gatekit(folder, *run, "engine.accuracy=0.951")
+    passed = here(folder, *run, "engine.accuracy=0.951")
     assert (passed.code, passed.data["rule"]["method"]) == (0, "locked"), passed.err
-    failed = gatekit(folder, *run, "engine.accuracy=0.5", "--run-id", "bad")
+    failed = here(folder, *run, "engine.accuracy=0.5", "--run-id", "bad")
     assert (failed.code, failed.data["verdict"]) == (1, "FAIL")
     shown = here(folder, "thresholds", "show", "task.n=100")
     assert shown.code == 0
@@ -333,7 +317,7 @@ def test_a_run_uses_its_lock(folder: Path) -> None:
     assert "verdict   FAIL" in shown.out
     text = (folder / LOCK).read_text()
     (folder / LOCK).write_text(text.replace("mean: ", "mean: 1"))
-    refused = gatekit(folder, *run, "--run-id", "refused")
+    refused = here(folder, *run, "--run-id", "refused")
     assert refused.code == 2
     assert f"{LOCK}:" in refused.err
     typed = "gatekit thresholds recompute gate=locked task.n=100 'engine.latency={}' --write"
@@ -436,13 +420,13 @@ def test_an_odd_spec_name_has_a_lock_of_its_own(folder: Path, name: str, file: s
     (path,) = (folder / LOCK).parent.iterdir()
     assert path.name == f"{file}.lock.yaml"
     assert recompute(folder, "--check", asked=asked).code == 0
-    used = gatekit(folder, *asked, "gate=locked", "engine.latency={}", "--json")
+    used = here(folder, *asked, "gate=locked", "engine.latency={}", "--json")
     assert (used.code, used.data["rule"]["method"]) == (0, "locked"), used.err
 
 
 def test_every_model_of_conf_without_a_dataset(tmp_path: Path) -> None:
     """The default selection needs neither GSM8K nor a network: every model is told of, and exits 4 without history."""
-    ran = gatekit(tmp_path, "thresholds", "recompute", extra={"GATEKIT_CACHE_DIR": str(tmp_path / "empty")})
+    ran = here(tmp_path, "thresholds", "recompute", extra={"GATEKIT_CACHE_DIR": str(tmp_path / "empty")})
     assert ran.code == 4, ran.err
     (line,) = ran.out.splitlines()
     assert line.startswith("no run and no lock yet (")
@@ -484,14 +468,14 @@ def test_a_rebaseline_by_key(folder: Path) -> None:
 
 def test_an_act_names_the_lock_that_it_touches(folder: Path) -> None:
     """A quarantine of a used run, its release and a rebaseline name the recompute command; other acts name none."""
-    assert "next:" not in gatekit(folder, "history", "quarantine", "night-00", "--reason", "hot").out
-    assert "next:" not in gatekit(folder, "history", "release", "night-00", "--reason", "it was not").out
+    assert "next:" not in here(folder, "history", "quarantine", "night-00", "--reason", "hot").out
+    assert "next:" not in here(folder, "history", "release", "night-00", "--reason", "it was not").out
     assert recompute(folder, "--write").code == 0
     command = "gatekit thresholds recompute model=simulated hw=cpu engine=sim task.n=100 --write"
     loosens = " (with --allow-looser --reason '...' where that is looser)"
     named = f"next: {LOCK} rests on it; with its other overrides, if any: {command}{loosens}"
     for act in ("quarantine", "release"):
-        told = gatekit(folder, "history", act, "night-00", "--reason", "a reason")
+        told = here(folder, "history", act, "night-00", "--reason", "a reason")
         assert (told.code, told.out.splitlines()[1]) == (0, named)
     ran = here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "new kernels", "--json")
     assert (ran.data["after_run"], ran.data["act"]["kind"]) == ("night-03", "rebaseline")
@@ -534,7 +518,7 @@ def test_a_lock_whose_run_was_set_aside_decides_nothing(folder: Path) -> None:
     """After a quarantine or a new scoring of a run behind it a locked run is INCONCLUSIVE and names the command."""
     assert recompute(folder, "--write").code == 0
     assert here(folder, "history", "quarantine", "night-01", "--reason", "hot").code == 0
-    ran = gatekit(folder, *LOCKED)
+    ran = here(folder, *LOCKED)
     assert (ran.code, ran.data["reason_code"], ran.data["rule"]) == (4, "lock-run-set-aside", None), ran.err
     assert ran.data["reason"] == "the lock of simulated-cpu-sim rests on run night-01 (quarantined since)"
     command = "gatekit thresholds recompute gate=locked task.n=100 'engine.latency={}' engine.dispersion=0.5 --write"
@@ -544,10 +528,10 @@ def test_a_lock_whose_run_was_set_aside_decides_nothing(folder: Path) -> None:
     assert here(folder, "history", "release", "night-01", "--reason", "it was not").code == 0
     assert here(folder, "thresholds", "show", *ASKED).code == 0
     assert here(folder, "history", "rescore", "night-02", "--extractor", "last_integer").code == 0
-    rescored = gatekit(folder, *LOCKED)
+    rescored = here(folder, *LOCKED)
     assert (rescored.code, "run night-02 (superseded since)" in rescored.data["reason"]) == (4, True), rescored.err
     assert recompute(folder, "--write", "--allow-looser", "--reason", "night-02 is scored anew").code == 0
-    assert gatekit(folder, *LOCKED).code == 0
+    assert here(folder, *LOCKED).code == 0
 
 
 def test_a_lock_of_another_history_says_what_it_cannot_tell(folder: Path, tmp_path: Path) -> None:
@@ -555,13 +539,13 @@ def test_a_lock_of_another_history_says_what_it_cannot_tell(folder: Path, tmp_pa
     assert recompute(folder, "--write").code == 0
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(folder / "conf", elsewhere / "conf")
-    ran = gatekit(elsewhere, *LOCKED)
+    ran = here(elsewhere, *LOCKED)
     unknown = "4 of the 4 runs behind the lock: not in this history, so that whether one was set aside since"
     assert (ran.code, any(note.startswith(unknown) for note in ran.data["rule"]["notes"])) == (0, True), ran.out
     lock = look(folder / LOCK, "simulated-cpu-sim", "").lock
     assert lock is not None
     write_lock(folder / LOCK, replace(lock, used=()))
-    unnamed = gatekit(folder, *LOCKED)
+    unnamed = here(folder, *LOCKED)
     assert unnamed.code == 0
     assert any(note.startswith("the lock names no run that it rests on") for note in unnamed.data["rule"]["notes"])
 
@@ -586,8 +570,8 @@ def test_no_lock_rests_on_a_record_that_was_changed(folder: Path) -> None:
 def test_no_lock_is_made_by_which_nothing_could_fail(tmp_path: Path) -> None:
     """A dead first night is no norm: its lock would let everything pass, and is not written."""
     dead = ("task.n=40", "gate=auto", "gate.observed=null", "engine.accuracy=0.0", "engine.latency={}")
-    gatekit(tmp_path, *dead)
-    ran = gatekit(tmp_path, "thresholds", "recompute", "task.n=40", "--write")
+    here(tmp_path, *dead)
+    ran = here(tmp_path, "thresholds", "recompute", "task.n=40", "--write")
     assert ran.code == 2
     assert "[lock-never-fails]" in ran.out + ran.err
     assert not list(tmp_path.rglob("*.lock.yaml"))

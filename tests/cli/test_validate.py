@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import environment, gatekit, here
+from config_files import write
 
 GOOD = "defaults:\n  - laguna_int4\nmodel:\n  name: ours/model\n"
 BAD = GOOD + "engine:\n  acuracy: 0.9\n"
@@ -17,16 +18,10 @@ LINE = "6:3: engine: unknown key 'acuracy'; did you mean 'accuracy'? [unknown-ke
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
 def test_a_mistake_is_a_line_on_stdout(tmp_path: Path) -> None:
     """One line a mistake on stdout, how much was checked on stderr, exit 2; nothing is written."""
     write(tmp_path, {"conf/model/ours.yaml": BAD})
-    ran = gatekit(tmp_path, "validate")
+    ran = here(tmp_path, "validate")
     assert (ran.code, ran.out) == (2, f"conf/model/ours.yaml:{LINE}\n")
     assert ran.err == "gatekit: 1 file, 1 spec, 0 matrices: 1 mistake\n"
     assert [path.name for path in tmp_path.iterdir()] == ["conf"]
@@ -56,11 +51,10 @@ def test_the_working_trees_own_conf() -> None:
     assert ran.data["checked"]["matrices"] >= 3
 
 
-def test_config_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_folders(tmp_path: Path) -> None:
     """The folders of --config-dir and GATEKIT_CONF_PATH are checked, and ./conf with them."""
     write(tmp_path, {"a/model/x.yaml": BAD, "b/model/y.yaml": BAD, "conf/model/z.yaml": BAD})
-    monkeypatch.setenv("GATEKIT_CONF_PATH", "b")
-    ran = here(tmp_path, "validate", "--config-dir", "a")
+    ran = here(tmp_path, "validate", "--config-dir", "a", extra={"GATEKIT_CONF_PATH": "b"})
     assert ran.out.splitlines() == [
         f"{name}:{LINE}" for name in ("a/model/x.yaml", "b/model/y.yaml", "conf/model/z.yaml")
     ]

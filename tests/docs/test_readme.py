@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import gatekit, here
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {name: (ROOT / name).read_text() for name in ("README.md", "docs/configuration.md")}
@@ -30,9 +30,9 @@ def test_every_example_is_accepted(tmp_path: Path, command: str) -> None:
     history, which is exit 4."""
     arguments = shlex.split(command.removeprefix("python -m "))[1:]
     for name in {"RUN", "OTHER"} & set(arguments):
-        assert gatekit(tmp_path, "task.n=60", "engine.latency.median_s=0", "--run-id", name).code == 0
+        assert here(tmp_path, "task.n=60", "engine.latency.median_s=0", "--run-id", name).code == 0
     is_run = arguments[:1] == [] or "=" in arguments[0] or arguments[0].startswith("-")
-    ran = gatekit(tmp_path, *(["plan"] if is_run else []), *arguments)
+    ran = here(tmp_path, *(["plan"] if is_run else []), *arguments)
     is_first = arguments[:2] == ["thresholds", "recompute"] and "--check" not in arguments
     assert ran.code == (4 if is_first else 0), ran.err
 
@@ -62,7 +62,7 @@ def test_the_team_model_of_the_docs(tmp_path: Path) -> None:
     folder = tmp_path / "ours" / "model"
     folder.mkdir(parents=True)
     (folder / "qwen3_8b.yaml").write_text(re.sub(r"^ {4}", "", text, flags=re.MULTILINE).strip() + "\n")
-    ran = gatekit(tmp_path, "plan", "--config-dir", "ours", "model=qwen3_8b", "hw=h100", "--json")
+    ran = here(tmp_path, "plan", "--config-dir", "ours", "model=qwen3_8b", "hw=h100", "--json")
     assert ran.code == 0, ran.err
     assert ran.data["model"]["name"] == "Qwen/Qwen3-8B"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from command_line import gatekit
+from command_line import here
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "teams.md").read_text()
@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> Path:
     """A folder in which the commands of the page were run, in their order."""
     for step in STEPS:
         more = [QUICK] if " run " in step else []
-        ran = gatekit(tmp_path, *words(step, tmp_path), *more)
+        ran = here(tmp_path, *words(step, tmp_path), *more)
         assert ran.code == 0, (step, ran.out, ran.err)
     return tmp_path
 
@@ -55,11 +55,11 @@ def test_the_page_from_start_to_ci(repository: Path) -> None:
         rehearsal = ["engine=sim", "task=gsm8k_synth", QUICK] if " run " in command else []
         # A rehearsal is no run of the real gate: lint says so, by its id.
         expected = 2 if "--history" in command else 0
-        ran = gatekit(repository, *words(command, repository), *rehearsal, extra=workflow["env"])
+        ran = here(repository, *words(command, repository), *rehearsal, extra=workflow["env"])
         assert ran.code == expected, (command, ran.out, ran.err)
         assert expected == 0 or "gate-never-ran" in ran.out
     for hook in snippet(".pre-commit-config.yaml")["repos"][0]["hooks"]:
-        assert gatekit(repository, *words(hook["entry"], repository)).code == 0
+        assert here(repository, *words(hook["entry"], repository)).code == 0
 
 
 def test_the_file_that_builds_on_a_shipped_one(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_file_that_builds_on_a_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "conf/hw/h100_ours.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(line.removeprefix("    ") for line in text.splitlines()) + "\n")
-    ran = gatekit(tmp_path, "plan", "hw=h100_ours", "--config-dir", "conf", "--json")
+    ran = here(tmp_path, "plan", "hw=h100_ours", "--config-dir", "conf", "--json")
     assert (ran.data["hw"]["memory_gib"], ran.data["hw"]["gpu"], ran.err) == (93, "H100", "")
 
 

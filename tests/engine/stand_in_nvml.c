@@ -4,6 +4,7 @@
    number of a GPU (`total.3`), and of a MIG device of it (`total.3.0`); without numbers it speaks for all. Values are
    memory in MiB, power in mW; `KEY_error` is what the function about KEY returns instead of success. */
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,10 @@ int nvmlInitWithFlags(unsigned int flags) {
     const char *touched = find("touched");
     if (touched && (file = fopen(touched, "w"))) fclose(file);
     sleep((unsigned int)number(NULL, "hang"));
+    if (find("says")) puts(find("says"));
+    fflush(stdout);
+    if (find("exit")) exit((int)number(NULL, "exit"));
+    if (number(NULL, "crash")) raise(SIGSEGV);
     for (int gpu = 0; gpu < GPUS; gpu++) {
         whole[gpu] = (Device){gpu, -1, 0};
         for (int part = 0; part < PARTS; part++) parts[gpu][part] = (Device){gpu, part, 0};

@@ -381,3 +381,26 @@ def test_mig(look: Look) -> None:
     assert found[1]["gpus"][0]["memory_mib"] == 19968
     assert found[1]["in_use"] == {"MIG-bbbb": 12}
     assert [gpu["uuid"] for gpu in bare["gpus"]] == ["GPU-00000001-feed"]
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("exit=0\n", "ended the process that asked it, with exit code 0"),
+        ("exit=4\n", "ended the process that asked it, with exit code 4"),
+        ("crash=1\n", "ended the process that asked it, by signal 11"),
+        ('says={"gpus": []}\nexit=0\n', "ended the process that asked it, with exit code 0"),
+    ],
+)
+def test_a_library_that_ends_its_process(machine: Machine, does: str, told: str) -> None:
+    """Whatever the library does to the process that asks it, the exit code is gatekit's own and says INFRA."""
+    ran = machine.run(H200X8 + does, "hw=h200x8")
+    assert (ran.code, ran.data["reason_code"]) == (3, "gpu-driver")
+    assert told in ran.err
+
+
+def test_what_the_library_prints_is_no_answer(machine: Machine) -> None:
+    """A library that writes to standard output changes neither what is read nor the document of the run."""
+    ran = machine.run(H200X8 + "says=hello\n", machine.words("hw=h200x8", "engine.command=[no-such-program]")[-1])
+    assert (ran.code, ran.data["verdict"]) == (3, "INFRA")
+    assert "hello" not in ran.out

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import small_server
-from command_line import gatekit, servers
+from command_line import gatekit, servers, wait_for_answers
 from gatekit.engine.containment import can_make_pid_namespace
 from gatekit.engine.listener import family
 from gatekit.engine.process_stat import process_stat
@@ -48,7 +48,7 @@ SHAPES = {
 WAYS = ("SIGINT", "SIGTERM", "SIGKILL", "out-of-memory", "with its lifeline")
 GONE_S = 5.0
 _SLOW_ANSWERS = ("client.concurrency=2", "task.n=300")
-_KEEPERS = {"pid-namespace": 2, "subreaper": 1}
+_KEEPERS = {"pid-namespace": 2, "subreaper": 2}
 
 
 @pytest.fixture
@@ -69,16 +69,18 @@ def begin(
     process = small_server.start(folder, *options, extra=extra)
     if cgroup is not None:
         cgroup.enter(process.pid)
-    small_server.await_answers(folder, run_id, 5)
+    wait_for_answers(folder, run_id, 3)
     assert len(set(servers(run_id)) - {process.pid}) >= _KEEPERS[containment] + 1 + extras
     return process, run_id
 
 
-def lifeline_of(process: subprocess.Popen[str]) -> int:
-    """The child of gatekit that holds its server."""
-    stats = [process_stat(pid) for pid in family(process.pid)]
-    (lifeline,) = [stat.pid for stat in stats if stat is not None and stat.parent == process.pid]
-    return lifeline
+def lifelines_of(process: subprocess.Popen[str]) -> list[int]:
+    """The child of gatekit that holds its server, and without a PID namespace the child of that which does so too."""
+    stats = [stat for stat in map(process_stat, family(process.pid)) if stat is not None]
+    (outer,) = [stat.pid for stat in stats if stat.parent == process.pid]
+    words = Path(f"/proc/{outer}/cmdline").read_bytes()
+    inner = [] if b"--pid-namespace" in words else [stat.pid for stat in stats if stat.parent == outer]
+    return [outer, *inner]
 
 
 def end(process: subprocess.Popen[str], way: str, cgroup: MemoryCgroup | None) -> None:
@@ -89,9 +91,10 @@ def end(process: subprocess.Popen[str], way: str, cgroup: MemoryCgroup | None) -
         assert cgroup.kills() >= 1
         assert process.wait(10) == -signal.SIGKILL
     elif way == "with its lifeline":  # as by a cgroup that dies as a whole, but for what shall be shown
-        lifeline = lifeline_of(process)
+        lifelines = lifelines_of(process)
         process.send_signal(signal.SIGSTOP)  # it shall not see that
-        os.kill(lifeline, signal.SIGKILL)
+        for lifeline in lifelines:
+            os.kill(lifeline, signal.SIGKILL)
         process.kill()
         process.wait(10)
     else:

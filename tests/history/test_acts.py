@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import here
 from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history import index
@@ -137,8 +137,8 @@ def test_a_run_is_quarantined_once(tmp_path: Path, make_record: MakeRecord) -> N
     """The command line refuses a second quarantine with exit 2, one line, and how to undo the first."""
     remember(Place(dir=tmp_path), make_record("run-1"))
     arguments = ("history", "quarantine", "run-1", "--reason", "hot", "--dir", ".")
-    assert gatekit(tmp_path, *arguments).code == 0
-    again = gatekit(tmp_path, *arguments)
+    assert here(tmp_path, *arguments).code == 0
+    again = here(tmp_path, *arguments)
     assert (again.code, again.out) == (2, "")
     assert again.err == (
         "gatekit: run run-1 is quarantined already; "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import here
 from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history.place import Place
@@ -167,7 +167,7 @@ def test_unknown_run_is_a_config_error(tmp_path: Path, make_record: MakeRecord) 
 @pytest.mark.parametrize("command", [[], ["list"], ["show"], ["sync"], ["rebuild"]])
 def test_help_is_the_product(tmp_path: Path, command: list[str]) -> None:
     """--help is on stdout, alone, and passes."""
-    ran = gatekit(tmp_path, "history", *command, "--help")
+    ran = here(tmp_path, "history", *command, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("usage: gatekit history")
 
@@ -207,9 +207,9 @@ def test_a_mistyped_folder_is_no_empty_history(tmp_path: Path, words: list[str])
 
 def test_only_the_list_of_the_default_folder_may_be_early(tmp_path: Path) -> None:
     """Before the first run `history list` says that there are none yet; other commands have nothing to work on."""
-    early = gatekit(tmp_path, "history", "list")
+    early = here(tmp_path, "history", "list")
     assert (early.code, early.out.startswith("no runs yet in .gatekit")) == (0, True)
-    assert gatekit(tmp_path, "history", "rebuild").code == 2
+    assert here(tmp_path, "history", "rebuild").code == 2
 
 
 @pytest.mark.parametrize(

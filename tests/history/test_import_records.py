@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from command_line import gatekit
+from command_line import here
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history import index
 from gatekit.history.exporting import Chosen, Format, chosen_runs, export
@@ -191,13 +191,13 @@ def test_a_record_of_an_older_gatekit_keeps_its_bytes(tmp_path: Path, make_recor
 
 def test_the_command_moves_a_history(there: Place, tmp_path: Path) -> None:
     """Export and import by the command line; a file that is refused exits 2, a taken run id 3."""
-    done = gatekit(tmp_path, "history", "export", "out.jsonl", "--dir", "there")
+    done = here(tmp_path, "history", "export", "out.jsonl", "--dir", "there")
     assert (done.code, done.out, done.err) == (0, "", "gatekit: 3 runs written to out.jsonl\n")
-    first = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here")
+    first = here(tmp_path, "history", "import", "out.jsonl", "--dir", "here")
     assert (first.code, first.out) == (0, "added 3 runs, 0 were in the history; runs c to a\n")
     assert "which is yet to come" in first.err
-    assert gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "here").out.startswith("added 0 runs, 3")
-    wrong = gatekit(tmp_path, "history", "import", "out.jsonl", "task.n=3", "--dir", "here")
+    assert here(tmp_path, "history", "import", "out.jsonl", "--dir", "here").out.startswith("added 0 runs, 3")
+    wrong = here(tmp_path, "history", "import", "out.jsonl", "task.n=3", "--dir", "here")
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 

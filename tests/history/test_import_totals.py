@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import gatekit
+from command_line import here
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history import index, totals
 from gatekit.history.exporting import Format, export
@@ -280,25 +280,25 @@ def test_the_command_needs_no_dataset_and_no_gpu(tmp_path: Path) -> None:
     text = "finished_at,n,accuracy,build\n2026-11-01,1319,0.9045,0.10.1\n2026-11-02,1319,0.9083,0.10.2\n"
     _file(tmp_path, text)
     words = ("history", "import", "old.csv", "--format", "totals", "model=laguna_int4", "hw=b200")
-    done = gatekit(tmp_path, *words)
+    done = here(tmp_path, *words)
     assert done.code == 0
     said = re.fullmatch(r"added 2 runs, 0 were in the history; runs (\S+) to (\S+)\n", done.out)
     assert said is not None, done.out
-    ids = [run["run_id"] for run in json.loads(gatekit(tmp_path, "history", "list", "--json").out)["runs"]]
+    ids = [run["run_id"] for run in json.loads(here(tmp_path, "history", "list", "--json").out)["runs"]]
     assert list(said.groups()) == ids[::-1]
-    assert gatekit(tmp_path, *words).out.startswith("added 0 runs, 2 were in the history")
-    shown = json.loads(gatekit(tmp_path, "history", "list", "--json").out)["runs"]
+    assert here(tmp_path, *words).out.startswith("added 0 runs, 2 were in the history")
+    shown = json.loads(here(tmp_path, "history", "list", "--json").out)["runs"]
     assert [(run["model"], run["correct"]) for run in shown] == [
         ("poolside/Laguna-XS-2.1-INT4", 1198),
         ("poolside/Laguna-XS-2.1-INT4", 1193),
     ]
     _file(tmp_path, "finished_at,n,accuracy\n2026-11-03,1319,1.7\n")
-    refused = gatekit(tmp_path, *words)
+    refused = here(tmp_path, *words)
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.startswith("gatekit: old.csv:2: accuracy is '1.7', more than 1")
-    nothing = gatekit(tmp_path, "history", "import", "old.csv", "--format", "totals")
+    nothing = here(tmp_path, "history", "import", "old.csv", "--format", "totals")
     assert (nothing.code, nothing.err.count("\n")) == (2, 1)
-    assert gatekit(tmp_path, "history", "verify").code == 0
+    assert here(tmp_path, "history", "verify").code == 0
 
 
 def test_lines_with_too_few_digits_are_named(tmp_path: Path, under: Under) -> None:
@@ -342,9 +342,9 @@ def test_an_export_is_no_file_of_totals(place: Place, tmp_path: Path, make_recor
 def test_an_imported_run_does_not_look_like_a_real_one(tmp_path: Path, under: Under) -> None:
     """The list marks it, and what is shown of it speaks of imported totals, not of a server that was not ready."""
     import_totals(Place(dir=tmp_path / ".gatekit"), _file(tmp_path, _CSV), under, now=NOW)
-    listed = gatekit(tmp_path, "history", "list").out.splitlines()
+    listed = here(tmp_path, "history", "list").out.splitlines()
     assert all(line.endswith("INCONCLUSIVE (imported)") for line in listed[1:])
-    shown = gatekit(tmp_path, "history", "show", "night-2").out
+    shown = here(tmp_path, "history", "show", "night-2").out
     assert "imported totals of build 0.10.2" in shown
     assert "server was ready" not in shown
     assert "imported from old.csv line 3" in shown

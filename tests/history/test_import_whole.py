@@ -142,9 +142,9 @@ def test_norm_and_locks_survive_the_move(tmp_path: Path) -> None:
         kind, target, behind = act
         moment = made + timedelta(minutes=number)
         record_act(old, make_act(kind, target, reason=f"{number}", now=moment, after=behind))
-    done = gatekit(tmp_path, "history", "export", "out.jsonl")
+    done = here(tmp_path, "history", "export", "out.jsonl")
     assert done.err == "gatekit: 9 runs and 4 acts written to out.jsonl\n"
-    done = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "moved")
+    done = here(tmp_path, "history", "import", "out.jsonl", "--dir", "moved")
     assert done.out.splitlines() == [
         "added 9 runs, 0 were in the history; added 4 acts; runs n-00 to n-08",
         *(f"the norm of key {act.target} starts anew: 0 (act {act.act_id})" for act in index.acts(old)[:1]),
@@ -166,7 +166,7 @@ def test_norm_and_locks_survive_the_move(tmp_path: Path) -> None:
     ]
     assert found[0]["thresholds"][0]["lock"] is not None
     assert found[0]["thresholds"][0]["lock"] == found[1]["thresholds"][0]["lock"]
-    again = gatekit(tmp_path, "history", "import", "out.jsonl", "--dir", "moved", "--json").data
+    again = here(tmp_path, "history", "import", "out.jsonl", "--dir", "moved", "--json").data
     assert (again["added"], again["known"], again["acts"]) == (0, 9, 0)
     assert index.acts(moved) == index.acts(old)
 
@@ -252,7 +252,7 @@ def test_an_import_that_is_stopped_says_how_far_it_came(tmp_path: Path, make_rec
     assert (code, err.count("\n")) == (143, 1), err
     assert "the import stopped after " in err
     assert " of 400 records; import the same file again: it completes what is missing" in err
-    assert gatekit(tmp_path, *words).code == 0
+    assert here(tmp_path, *words).code == 0
     assert len(index.list_runs(Place(dir=tmp_path / "h"), limit=999)) == 400
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from command_line import environment, gatekit
+from command_line import environment, gatekit, here
 from cutting_proxy import Cut, CuttingProxy
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history import index
@@ -21,14 +21,11 @@ from gatekit.history.postgres import ADVISORY_LOCK
 from gatekit.history.records_folder import read_record
 from gatekit.history.remember import Rebuilt, check_ready, remember, sync
 from gatekit.records.run import RunRecord
+from nights import stored_ids
 from postgres_server import OWNER, PASSWORD, PostgresServer
 
 MakeRecord = Callable[..., RunRecord]
 SIM = ("engine.latency={}", "engine.seed=0", "task.n=200", "gate.delta=null")
-
-
-def _ids(place: Place) -> list[str]:
-    return [row.run_id for row in index.list_runs(place, limit=1000)]
 
 
 def _count(postgres: PostgresServer, place: Place) -> object:
@@ -47,7 +44,7 @@ def test_both_schemes_are_understood(postgres: PostgresServer, database: str, tm
     """postgresql:// and postgres:// name the same database."""
     url = postgres.url(database).replace("postgresql", scheme, 1)
     check_ready(Place(dir=tmp_path, url=url))
-    assert _ids(Place(dir=tmp_path, url=postgres.url(database))) == []
+    assert stored_ids(Place(dir=tmp_path, url=postgres.url(database))) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +114,7 @@ def test_missing_rights_are_named(postgres: PostgresServer, tmp_path: Path, make
     postgres.execute("GRANT CREATE ON SCHEMA public TO gatekit", database=database)
     remember(place, make_record())
     postgres.execute("REVOKE INSERT ON runs FROM gatekit", database=database)
-    assert _ids(place) == ["run-1"]
+    assert stored_ids(place) == ["run-1"]
     with pytest.raises(InfraError, match="permission denied for table runs"):
         remember(place, make_record("second"))
     assert read_record(tmp_path / "runs/second/record.json").previous == index.find(place, "run-1").digest
@@ -162,7 +159,7 @@ def test_nobody_changes_rows(
         connection.execute(statement.encode())
     with pytest.raises(psycopg.errors.RaiseException, match="never changed or removed"):
         postgres.execute(statement, database=postgres_place.url.rsplit("/", 1)[1])
-    assert _ids(postgres_place) == ["run-1"]
+    assert stored_ids(postgres_place) == ["run-1"]
 
 
 def test_lock_is_waited_for_and_then_named(postgres_place: Place, make_record: MakeRecord) -> None:
@@ -171,7 +168,7 @@ def test_lock_is_waited_for_and_then_named(postgres_place: Place, make_record: M
     assert postgres_place.url is not None
     with psycopg.connect(postgres_place.url) as holder:
         holder.execute(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})".encode())
-        assert _ids(postgres_place) == ["a"]
+        assert stored_ids(postgres_place) == ["a"]
         with pytest.raises(InfraError, match=r"locked for 0\.3 s") as caught:
             remember(postgres_place, make_record("b"), limit_s=0.3)
     assert "gatekit history sync" in caught.value.hint
@@ -218,7 +215,7 @@ def test_cut_at_commit_is_one_run(
         assert "is kept in" in caught.value.hint
     assert proxy.left == 0
     sync(postgres_place)
-    assert _ids(postgres_place) == ["cut", "before"]
+    assert stored_ids(postgres_place) == ["cut", "before"]
     assert _count(postgres, postgres_place) == 2
     assert remember(postgres_place, make_record("after"))[1].previous == index.find(postgres_place, "cut").digest
 
@@ -257,7 +254,7 @@ def test_server_that_goes_down_during_a_run(postgres: PostgresServer, database: 
         "added 1 run to the index, 1 was in it\n",
         "added 0 runs to the index, 2 were in it\n",
     ]
-    assert (_ids(place)[0], _count(postgres, place)) == ("late", 2)
+    assert (stored_ids(place)[0], _count(postgres, place)) == ("late", 2)
 
 
 def test_password_is_nowhere(postgres: PostgresServer, database: str, tmp_path: Path) -> None:
@@ -267,17 +264,17 @@ def test_password_is_nowhere(postgres: PostgresServer, database: str, tmp_path: 
     broken = url.replace(f":{postgres.port}/", ":1/")
     direct = f"history.url='{url}'"
     said = [
-        gatekit(tmp_path, direct, *SIM),
-        gatekit(tmp_path, direct, *SIM, "--json"),
-        gatekit(tmp_path, "plan", direct),
-        gatekit(tmp_path, "plan", direct, "--json"),
-        gatekit(tmp_path, "history=postgres", *SIM, extra={"GATEKIT_HISTORY_URL": url}),
-        gatekit(tmp_path, "history", "list", "--url", url),
-        gatekit(tmp_path, "history", "list", "--json", "--url", url),
-        gatekit(tmp_path, "history", "show", "zzz", extra={"GATEKIT_HISTORY_URL": url}),
-        gatekit(tmp_path, "history", "list", "--url", broken),
-        gatekit(tmp_path, f"history.url='{broken}'", *SIM, "--json"),
-        gatekit(tmp_path, "explain", "zzz", "--url", broken),
+        here(tmp_path, direct, *SIM),
+        here(tmp_path, direct, *SIM, "--json"),
+        here(tmp_path, "plan", direct),
+        here(tmp_path, "plan", direct, "--json"),
+        here(tmp_path, "history=postgres", *SIM, extra={"GATEKIT_HISTORY_URL": url}),
+        here(tmp_path, "history", "list", "--url", url),
+        here(tmp_path, "history", "list", "--json", "--url", url),
+        here(tmp_path, "history", "show", "zzz", extra={"GATEKIT_HISTORY_URL": url}),
+        here(tmp_path, "history", "list", "--url", broken),
+        here(tmp_path, f"history.url='{broken}'", *SIM, "--json"),
+        here(tmp_path, "explain", "zzz", "--url", broken),
     ]
     assert [one.code for one in said] == [0, 0, 0, 0, 0, 0, 0, 2, 3, 3, 3]
     assert "postgresql://gatekit:***@127.0.0.1" in said[2].out + said[8].err

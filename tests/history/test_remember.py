@@ -18,6 +18,7 @@ from gatekit.history.records_folder import read_record, read_stored, write_recor
 from gatekit.history.remember import Rebuilt, check_ready, rebuild, remember, sync
 from gatekit.records.act import Act, ActKind
 from gatekit.records.run import RunRecord, record_to_plain
+from nights import stored_ids
 from postgres_server import PostgresServer
 
 MakeRecord = Callable[..., RunRecord]
@@ -28,10 +29,6 @@ ACT = Act(
     reason="hot",
     made_at="2026-12-01T00:00:00Z",
 )
-
-
-def _ids(place: Place) -> list[str]:
-    return [row.run_id for row in index.list_runs(place, limit=1000)]
 
 
 def _digest(place: Place, run_id: str) -> str:
@@ -78,7 +75,7 @@ def test_a_chained_run_is_remembered_again_as_it_was(place: Place, make_record: 
     path.unlink()
     assert remember(place, make_record("b")) == (path, stored)
     assert read_record(path) == stored
-    assert _ids(place) == ["c", "b", "a"]
+    assert stored_ids(place) == ["c", "b", "a"]
 
 
 def test_record_survives_a_bad_index(tmp_path: Path, make_record: MakeRecord) -> None:
@@ -109,7 +106,7 @@ def test_run_is_kept_while_the_index_is_locked(tmp_path: Path, make_record: Make
     remember(place, make_record("c"))
     assert sync(place) == Rebuilt(added=1, known=2, problems=())
     assert sync(place) == Rebuilt(added=0, known=3, problems=())
-    assert _ids(place) == ["b", "c", "a"]
+    assert stored_ids(place) == ["b", "c", "a"]
     _, stored = remember(place, make_record("d"))
     assert stored.previous == _digest(place, "b")
 
@@ -126,7 +123,7 @@ def test_same_run_id_of_two_machines(postgres: PostgresServer, tmp_path: Path, m
     assert _digest(first, "run-1") in caught.value.message
     assert there.digest in caught.value.message
     assert str(there.path) in caught.value.hint
-    assert _ids(first) == ["run-1"]
+    assert stored_ids(first) == ["run-1"]
     assert _digest(second, "run-1") == read_stored(first.dir / "runs/run-1/record.json").digest
     (problem,) = rebuild(second).problems
     assert there.digest in problem
@@ -140,7 +137,7 @@ def test_same_run_on_two_machines_is_one(postgres: PostgresServer, tmp_path: Pat
     _, stored = remember(first, make_record("b"))
     remember(first, make_record("c"))
     assert remember(second, make_record("b"))[1] == stored
-    assert _ids(second) == ["c", "b", "a"]
+    assert stored_ids(second) == ["c", "b", "a"]
 
 
 def test_unusable_history_is_found_before_a_run(tmp_path: Path) -> None:
@@ -156,7 +153,7 @@ def test_rebuild_adds_what_is_missing_in_order(place: Place, make_record: MakeRe
     for run_id, day in (("a", "03"), ("b", "01"), ("c", "02")):
         write_record(place.dir, make_record(run_id, finished_at=f"2026-11-{day}T00:00:00Z"))
     assert rebuild(place) == Rebuilt(added=3, known=1, problems=())
-    assert _ids(place) == ["a", "c", "b", "known"]
+    assert stored_ids(place) == ["a", "c", "b", "known"]
     assert rebuild(place) == Rebuilt(added=0, known=4, problems=())
 
 
@@ -175,7 +172,7 @@ def test_rebuild_reports_every_record_it_cannot_add(place: Place, make_record: M
     assert len(rebuilt.problems) == 3
     for problem, name in zip(rebuilt.problems, (str(broken), "elsewhere", "replaced"), strict=True):
         assert name in problem
-    assert _ids(place) == ["good", "replaced"]
+    assert stored_ids(place) == ["good", "replaced"]
 
 
 def test_sync_reads_only_what_the_index_misses(place: Place, make_record: MakeRecord) -> None:
@@ -184,7 +181,7 @@ def test_sync_reads_only_what_the_index_misses(place: Place, make_record: MakeRe
     path.write_text("{}")
     write_record(place.dir, make_record("b"))
     assert sync(place) == Rebuilt(added=1, known=1, problems=())
-    assert _ids(place) == ["b", "a"]
+    assert stored_ids(place) == ["b", "a"]
 
 
 def test_rebuild_stops_at_an_unusable_index(tmp_path: Path, make_record: MakeRecord) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from answer_builders import MakeRecord, scored
-from command_line import gatekit
+from command_line import here
 from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode
 from gatekit.history import index
@@ -207,7 +207,7 @@ def test_the_new_id_is_a_run_id(make_record: MakeRecord) -> None:
 def test_reading_again_is_reading(tmp_path: Path) -> None:
     """A real run's saved answers, read again by the extractor that scored them, are its observations; by each other
     one they are what that one gives on the dataset's own references."""
-    ran = gatekit(tmp_path, "task.n=60", "engine.accuracy=0.7", "engine.latency={}", "--run-id", "a", "--json")
+    ran = here(tmp_path, "task.n=60", "engine.accuracy=0.7", "engine.latency={}", "--run-id", "a", "--json")
     assert ran.code in (0, 1, 4)
     record = read_record(record_path(tmp_path / ".gatekit", "a"))
     questions = {question.id: question for question in synth_questions(60, "test")}
@@ -217,11 +217,11 @@ def test_reading_again_is_reading(tmp_path: Path) -> None:
             completion = Completion(text=seen.text, finish_reason=seen.finish_reason)
             direct = extractor.score(completion, questions[seen.question_id])
             assert read_again(seen, extractor).status is direct.status
-    done = gatekit(tmp_path, "history", "rescore", "a", "--extractor", "last_integer")
+    done = here(tmp_path, "history", "rescore", "a", "--extractor", "last_integer")
     assert (done.code, done.out.splitlines()[-1]) == (0, "1 run scored anew")
-    shown = json.loads(gatekit(tmp_path, "history", "show", "a.last", "--json").out)
+    shown = json.loads(here(tmp_path, "history", "show", "a.last", "--json").out)
     assert shown["supersedes"] == "a"
-    assert gatekit(tmp_path, "history", "verify").code == 0
+    assert here(tmp_path, "history", "verify").code == 0
 
 
 def test_a_saved_reference_reads_as_the_whole_one(gsm8k_dir: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Ran, gatekit, here
+from command_line import Ran, here
 from gatekit.records.secrets import masked_text, masked_url, without_passwords
 from gatekit.spec.composition import shown_override
 
@@ -76,8 +76,8 @@ def test_no_way_to_name_a_database_shows_its_password(
     done += [here(tmp_path, "plan", override, *more) for override in (quoted, f"history.url={url}") for more in as_json]
     done += [here(tmp_path, "thresholds", "recompute", "task.n=20", quoted, *more) for more in as_json]
     done += [here(tmp_path, "history", "list", url), here(tmp_path, url)]
-    monkeypatch.setenv("GATEKIT_HISTORY_URL", url)
-    done += [here(tmp_path, "history", "verify", *more) for more in as_json]
+    named = {"GATEKIT_HISTORY_URL": url}
+    done += [here(tmp_path, "history", "verify", *more, extra=named) for more in as_json]
     _assert_hidden(tmp_path, *done)
 
 
@@ -85,8 +85,8 @@ def test_a_run_whose_database_is_away_keeps_no_password(tmp_path: Path) -> None:
     """A run that cannot start for its database says so without the password, from an override and a variable."""
     url = _URLS[0]
     run = ("task.n=20", "engine.latency={}", "--json")
-    done = gatekit(tmp_path, *run, f"history.url='{url}'")
-    also = gatekit(tmp_path, *run, "history=postgres", extra={"GATEKIT_HISTORY_URL": _URLS[1]})
+    done = here(tmp_path, *run, f"history.url='{url}'")
+    also = here(tmp_path, *run, "history=postgres", extra={"GATEKIT_HISTORY_URL": _URLS[1]})
     assert (done.code, also.code) == (3, 3)
     _assert_hidden(tmp_path, done, also)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environment, gatekit, within_rights
+from command_line import environment, gatekit, here, within_rights
 from gatekit.errors import InfraError
 from gatekit.history import index
 from gatekit.history.place import INDEX_FILE, Place
@@ -111,12 +111,12 @@ def test_a_run_that_was_interrupted_is_no_record(place: Place) -> None:
 def test_a_lost_seal_is_found_and_made_anew(place: Place) -> None:
     """The seal is on the disk before the first commit, so that none is a loss: exit 3, and the command that mends."""
     seal_path(place.file).unlink()
-    found = gatekit(place.dir.parent, "history", "verify")
+    found = here(place.dir.parent, "history", "verify")
     assert found.code == 3
     assert "its seal is gone" in found.out
     assert "`gatekit history sync --dir .gatekit` seals the file anew" in found.out
-    assert gatekit(place.dir.parent, "history", "sync").code == 0
-    assert gatekit(place.dir.parent, "history", "verify").code == 0
+    assert here(place.dir.parent, "history", "sync").code == 0
+    assert here(place.dir.parent, "history", "verify").code == 0
 
 
 def test_what_a_killed_writer_left_is_cleaned(place: Place, make_record: MakeRecord) -> None:
@@ -134,10 +134,10 @@ def test_a_folder_that_cannot_be_is_exit_3_or_2(tmp_path: Path, name: str) -> No
     """A name below a file, one that is too long, one in a circle: one line, and never a bug in gatekit."""
     (tmp_path / "a-file").write_text("x")
     (tmp_path / "loop").symlink_to("loop")
-    ran = gatekit(tmp_path, f"history.dir={name}", *SIM)
+    ran = here(tmp_path, f"history.dir={name}", *SIM)
     assert (ran.code, ran.out, ran.err.count("[")) == (3, "", 1), ran.err
     for command in COMMANDS:
-        told = gatekit(tmp_path, "history", *command, "--dir", name)
+        told = here(tmp_path, "history", *command, "--dir", name)
         assert told.code in (2, 3), told
         assert told.err.count("\n") == 1
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit
+from command_line import here
 from gatekit.history.acts import make_act, record_act, write_act
 from gatekit.history.place import Place
 from gatekit.history.records_folder import record_path, write_record
@@ -271,12 +271,12 @@ def test_the_command_says_what_where_why_and_what_next(tmp_path: Path, make_reco
     """Exit 0 and one count line when all is well; else exit 3, one line a finding, and the count at the end."""
     place = Place(dir=tmp_path / ".gatekit")
     path, _ = remember(place, make_record("run-1"))
-    well = gatekit(tmp_path, "history", "verify")
+    well = here(tmp_path, "history", "verify")
     assert (well.code, well.err) == (0, "")
     assert well.out == "all is well: 1 record, 1 row, 0 acts; 1 series, 1 start, 0 forks\n"
     path.chmod(0o600)
     path.write_bytes(path.read_bytes().replace(b"3 of 4", b"4 of 4"))
-    broken = gatekit(tmp_path, "history", "verify")
+    broken = here(tmp_path, "history", "verify")
     assert broken.code == 3
     first, count = broken.out.splitlines()
     assert first == (
@@ -284,10 +284,10 @@ def test_the_command_says_what_where_why_and_what_next(tmp_path: Path, make_reco
         "restore the file from a copy, or move its folder out of runs/ [record-broken]"
     )
     assert count == "1 finding: 0 records, 1 row, 0 acts; 0 series, 0 starts, 0 forks"
-    document = gatekit(tmp_path, "history", "verify", "--json")
+    document = here(tmp_path, "history", "verify", "--json")
     assert (document.code, document.data["findings"][0]["reason"]) == (3, "record-broken")
     assert document.data["records"] == 0
-    nowhere = gatekit(tmp_path, "history", "verify", "--dir", "nowhere")
+    nowhere = here(tmp_path, "history", "verify", "--dir", "nowhere")
     assert (nowhere.code, nowhere.err.count("\n")) == (2, 1), "a folder that is not there is not well"
 
 
@@ -299,5 +299,5 @@ def test_a_record_that_contradicts_itself_is_found(tmp_path: Path, make_record: 
     (finding,) = verify(place).findings
     assert finding.reason == "record-contradicts-itself"
     assert "run odd: contradicts itself: its counts are not those of its answers" in finding.line()
-    ran = gatekit(tmp_path, "history", "verify", "--dir", ".")
+    ran = here(tmp_path, "history", "verify", "--dir", ".")
     assert (ran.code, "record-contradicts-itself" in ran.out) == (3, True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatekit.report.escape import escape_terminal
+from gatekit.engine.server_log import printable
+from gatekit.report.escape import document_without_commands, escape_terminal
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -63,3 +65,50 @@ def test_escapes_are_not_cut_in_half() -> None:
 def test_long_text_costs_no_more_than_its_limit() -> None:
     """A megabyte without a space is cut, not shown."""
     assert escape_terminal("x" * 1_000_000, limit=200) == "x" * 197 + "..."
+
+
+CI_COMMANDS = [
+    ("##vso[task.setvariable variable=PATH]/evil", "\\x23#vso[task.setvariable variable=PATH]/evil"),
+    ("v1 ##[error]no", "v1 \\x23#[error]no"),
+    ("##teamcity[buildStatus status='SUCCESS']", "\\x23#teamcity[buildStatus status='SUCCESS']"),
+    ("###VSO[x]", "#\\x23#VSO[x]"),
+    ("#\u00ad#\u200b[x]", "\\x23\u00ad#\u200b[x]"),
+    ("::set-output name=a::b", "\\x3a:set-output name=a::b"),
+    ("  ::error::no", "  \\x3a:error::no"),
+    ("\u200b::error::no", "\u200b\\x3a:error::no"),
+    ("so far ::add-mask::a", "so far \\x3a:add-mask::a"),
+]
+NO_COMMANDS = ("#### 42", "## [a](b)", "std::io::Error", "http://[::1]:80", "##", "a ## b [c]", "x::error::y")
+
+
+@pytest.mark.parametrize(("text", "shown"), CI_COMMANDS)
+def test_no_ci_service_finds_a_command(text: str, shown: str) -> None:
+    """The first character of what Azure Pipelines, GitHub or TeamCity act on is spelled out, once and for all."""
+    assert escape_terminal(text) == shown
+    assert escape_terminal(shown) == shown
+    assert escape_terminal(printable(text)) == printable(text) != text
+
+
+@pytest.mark.parametrize("text", NO_COMMANDS)
+def test_what_is_no_command_stays(text: str) -> None:
+    """The last line of an answer to GSM8K, headings, paths of names and addresses are shown as they are."""
+    assert escape_terminal(text) == printable(text) == text
+
+
+@pytest.mark.parametrize(("text", "_"), CI_COMMANDS)
+def test_a_command_in_a_document(text: str, _: str) -> None:
+    """A JSON document holds no command either, and the same data."""
+    document = json.dumps({"text": text}, indent=2, ensure_ascii=False)
+    shown = document_without_commands(document)
+    assert json.loads(shown) == {"text": text}
+    assert "##" not in shown
+    assert "#\u00ad#" not in shown
+
+
+@given(ANY_TEXT, st.integers(3, 60))
+def test_commands_are_cut_as_everything_is(text: str, limit: int) -> None:
+    """A limit is kept where commands are spelled out, too."""
+    hostile = f"##vso[x] ::e::{text}##[x]"
+    whole, shown = escape_terminal(hostile), escape_terminal(hostile, limit)
+    assert len(shown) <= limit
+    assert whole.startswith(shown.removesuffix("..."))

@@ -6,26 +6,20 @@ import asyncio
 import contextlib
 import gzip
 import os
-import shutil
-import socket
-import ssl
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fault_server import made_certificate, over_tls
 from gatekit.records.answers import Completion, FailureKind
 from gatekit.records.spec import Api
 from gatekit.run.client import MAX_BODY_BYTES, MAX_TEXT_BYTES, BadShapeError, Client, Refusal, parse_completion
-from raw_server import Handler, RawServer, chat, completion, http
-
-Start = Callable[[Handler], RawServer]
+from raw_server import Handler, Start, chat, completion, http
 
 
 def ask(url: str, *, api: Api = Api.COMPLETIONS, timeout_s: float = 5, key: str | None = None) -> Completion | Refusal:
@@ -242,19 +236,8 @@ def test_how_answers_end(raw_server: Start, finish: str | None) -> None:
 
 def test_the_callers_authority_is_trusted(tmp_path: Path) -> None:
     """A certificate that SSL_CERT_FILE vouches for is accepted, and without it refused as TLS."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    make = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(make, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_greet_over_tls, args=(listener, context), daemon=True)
-        thread.start()
-        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+    certificate, key = made_certificate(tmp_path)
+    with over_tls(certificate, key) as url:
         script = (
             "import asyncio, sys\nfrom gatekit.run.client import Client\n"
             "async def main():\n"
@@ -265,16 +248,8 @@ def test_the_callers_authority_is_trusted(tmp_path: Path) -> None:
         command = [sys.executable, "-c", script, url]
         plain = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
         trusted = {**plain, "SSL_CERT_FILE": str(certificate)}
-        assert subprocess.run(command, env=trusted, capture_output=True, text=True).stdout == "200\n"
+        assert subprocess.run(command, env=trusted, capture_output=True, text=True).stdout == "503\n"
         assert "TLS" in subprocess.run(command, env=plain, capture_output=True, text=True).stdout
-
-
-def _greet_over_tls(listener: socket.socket, context: ssl.SSLContext) -> None:
-    for _ in range(2):
-        connection, _ = listener.accept()
-        with connection, contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as safe:
-            safe.recv(4096)
-            safe.sendall(http(200, ""))
 
 
 def test_a_lone_surrogate_is_replaced(raw_server: Start) -> None:

@@ -15,6 +15,7 @@ from gatekit.records.spec import Engine, EngineKind, Model, Spec
 from gatekit.resources import conf_dir
 from gatekit.run.effective import log_values, metric_values, not_effective, value_in
 from gatekit.run.server_info import settings
+from gatekit.run.wishes import wishes
 from gatekit.spec.resolve import resolve
 from spec_builders import spec_of
 
@@ -172,11 +173,44 @@ def asking(*, model: dict[str, Any] | None = None, **engine: Any) -> Spec:
 )
 def test_what_was_asked_for_is_in_effect(spec: Spec, found: dict[str, str], unmet: str) -> None:
     """A setting that was asked for and is not in effect is told; with require_effective it is a failure."""
-    assert not_effective(spec, found) == ((f"asked for {unmet}",) if unmet else ())
+    told = f"{'' if found else 'not verified: '}asked for {unmet}"
+    assert not_effective(spec, found) == ((told,) if unmet else ())
     strict = replace(spec, engine=replace(spec.engine, require_effective=True))
     if unmet:
         with pytest.raises(InfraError) as caught:
             not_effective(strict, found)
-        assert (caught.value.reason, caught.value.message) == ("not-effective", f"asked for {unmet}")
+        assert (caught.value.reason, caught.value.message) == ("not-effective", told)
     else:
         assert not_effective(strict, found) == ()
+
+
+def test_what_llama_cpp_does_not_tell() -> None:
+    """A type of the cache that nothing tells is said not to be verified; a seed that greedy decoding never uses is no
+    wish, and one that moves answers is.
+    """
+    known = {"max_model_len": "1024", "quantization": "F16"}
+    plain = resolve(("model=tiny_gsm", "hw=cpu"), dirs=(conf_dir(),))
+    assert not_effective(plain, known) == ()
+    cached = resolve(("model=tiny_gsm", "hw=cpu", "engine.kv_cache_dtype=q8_0"), dirs=(conf_dir(),))
+    told = "not verified: asked for {}, and the server does not tell what is in effect"
+    assert not_effective(cached, known) == (told.format("kv_cache_dtype=q8_0"),)
+    drawn = resolve(("model=tiny_gsm", "hw=cpu", "protocol.temperature=1", "protocol.seed=null"), dirs=(conf_dir(),))
+    assert not_effective(drawn, known) == (told.format("seed=0"),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("--kv_cache", "fp8"), {"kv_cache_dtype": "fp8"}),
+        (("--eager",), {"enforce_eager": "True"}),
+        (("--eager", "--other"), {"enforce_eager": "True"}),
+        (("-q=awq",), {"quantization": "awq"}),
+        (("--port", "1"), {}),
+        (("--kv",), {}),
+        (("x",), {}),
+    ],
+)
+def test_arguments_that_ask_for_settings(arguments: tuple[str, ...], found: dict[str, str]) -> None:
+    """An argument is read in the engine's own spelling, as servers read it, and only where it sets something."""
+    flags = {"kv_cache_dtype": "--kv-cache-dtype", "enforce_eager": "--eager", "quantization": "-q", "port": "--port"}
+    assert wishes(asking(args=arguments, flags=flags), frozenset()) == found

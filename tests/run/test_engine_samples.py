@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from gatekit.resources import conf_dir
 from gatekit.run.client import ROUTES, Client, Refusal, Reply
 from gatekit.run.effective import log_values
 from gatekit.run.identity import Identification
+from gatekit.run.model_list import ModelList
 from gatekit.spec.resolve import resolve
-from raw_server import Handler, RawServer, Request
+from raw_server import Request, Start
 
-Start = Callable[[Handler], RawServer]
 Sample = dict[str, Any]
 
 APIS = {path: api for api, path in ROUTES.items()}
@@ -92,7 +92,7 @@ async def asked(replay: Replay, folder: Path) -> dict[str, str]:
     return found
 
 
-# A stream, and the empty or textual documents of /health, /ping and /metrics, are no JSON.
+# A stream, and the empty or textual documents of /health, /ping and /metrics, are no JSON; two choices are no answer.
 COUNTS = {
     "llama_cpp_python": {
         "completion": 24,
@@ -102,12 +102,12 @@ COUNTS = {
         "rejected": 2,
         "not_json": 2,
     },
-    "llama_server": {"completion": 27, "reply": 6, "not_found": 7, "server_error": 2, "rejected": 6, "not_json": 4}
-    | {"timeout": 1, "bad_shape": 1},
-    "sglang": {"completion": 21, "reply": 6, "not_found": 5, "rejected": 15, "not_json": 7},
+    "llama_server": {"completion": 25, "reply": 6, "not_found": 7, "server_error": 2, "rejected": 6, "not_json": 4}
+    | {"timeout": 1, "bad_shape": 3},
+    "sglang": {"completion": 19, "reply": 6, "not_found": 5, "rejected": 15, "not_json": 7, "bad_shape": 2},
     "transformers": {"completion": 17, "reply": 2, "not_found": 9, "server_error": 7, "rejected": 7, "not_json": 1}
     | {"timeout": 3},
-    "vllm": {"completion": 20, "reply": 4, "not_found": 9, "rejected": 14, "not_json": 7},
+    "vllm": {"completion": 18, "reply": 4, "not_found": 9, "rejected": 14, "not_json": 7, "bad_shape": 2},
 }
 
 
@@ -134,7 +134,7 @@ def launched_spec(engine: str) -> Spec:
 async def described(asker: Identification) -> Mapping[str, str]:
     """What goes into the record; nothing where an advisory refuses the server."""
     try:
-        return (await asker.before(("x",))).info
+        return (await asker.before(ModelList(names=("x",)))).info
     except InfraError as error:
         return {} if error.reason == "version-advisory" else {"unexpected": error.reason * 500}
 

@@ -99,6 +99,7 @@ def test_a_torn_tail_is_forgotten_and_overwritten(filled: Path, tmp_path: Path) 
             before = 0 if journal.kept is None else journal.kept.size
             assert before == max((end for end in ends if end <= size), default=0)
             journal.begin(header())
+            journal.server(SERVER)
             journal.answer(right(77))
         last = kept(torn).answers[-1]
         assert last == right(77)
@@ -245,6 +246,7 @@ def test_a_disk_that_takes_no_more(path: Path) -> None:
     """The write that fails is told; nothing follows its half line, and what was whole is kept."""
     with Journal(path) as journal:
         journal.begin(header())
+        journal.server(SERVER)
         written = 0
         with pytest.raises(InfraError) as caught:  # noqa: PT012 - which of many writes fails is not known
             while True:

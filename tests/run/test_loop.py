@@ -17,9 +17,7 @@ from gatekit.records import spec as records
 from gatekit.records.answers import Completion, Failure, FailureKind
 from gatekit.run.client import Client
 from gatekit.run.loop import Answer, Asking
-from raw_server import Handler, RawServer, Request, completion, http
-
-Start = Callable[[Handler], RawServer]
+from raw_server import RawServer, Request, Start, completion, http
 
 LIMITS = records.Client(concurrency=8, request_timeout_s=5, deadline_s=60, attempts=3, outage_s=2)
 

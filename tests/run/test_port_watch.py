@@ -6,7 +6,6 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +18,9 @@ from gatekit.records.spec import Api
 from gatekit.run.client import Client
 from gatekit.run.loop import Asking
 from gatekit.run.port_watch import watched
-from raw_server import Handler, RawServer
+from raw_server import Start
 from spec_builders import spec_of
 
-Start = Callable[[Handler], RawServer]
 LISTEN = (
     "import socket, time; s = socket.create_server(('127.0.0.1', 0));"
     " print(s.getsockname()[1], flush=True); time.sleep(60)"

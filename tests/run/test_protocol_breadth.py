@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,9 @@ from gatekit.task.answer_text import answer_under
 from gatekit.task.prompts import build_prompts
 from gatekit.task.score import EXTRACTORS
 from gatekit.task.select import Selection
-from raw_server import Handler, RawServer, http
+from raw_server import Handler, Start, http
 from spec_builders import BASE, spec_of
 
-Start = Callable[[Handler], RawServer]
 Sample = dict[str, Any]
 
 TAGS = ("<think>", "</think>")

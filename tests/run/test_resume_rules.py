@@ -12,7 +12,7 @@ from gatekit.records.run import Comparability
 from gatekit.records.spec import Spec
 from gatekit.run.journal import Journal, read_journal
 from gatekit.run.journal_lines import Header, Kept, ServerSeen
-from gatekit.run.resume import going_on, refuse_other
+from gatekit.run.resume import GoesOn, going_on, refuse_other
 from gatekit.run.same_server import refuse_another
 from spec_builders import spec_of
 
@@ -87,10 +87,11 @@ def test_another_server(changed: dict[str, str]) -> None:
 
 
 def test_what_a_server_does_not_say_any_more() -> None:
-    """A version that cannot be read now is a warning; one that was never known is nothing."""
+    """A version that is known of one of two servers is a warning; one that was never known is nothing."""
     known, unknown = ServerSeen(version="1"), ServerSeen()
     assert len(refuse_another([known, known], unknown)) == 1
-    assert refuse_another([unknown], known) == ()
+    assert len(refuse_another([unknown, unknown], known)) == 1
+    assert refuse_another([unknown], unknown) == ()
     assert refuse_another([], known) == ()
 
 
@@ -99,7 +100,7 @@ def test_a_run_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "runs" / "night").mkdir(parents=True)
     with Journal(tmp_path / "runs" / "night" / "journal.jsonl") as journal:
         journal.begin(header())
-    assert going_on(tmp_path, "night") == "night"
+    assert going_on(tmp_path, "night") == GoesOn(run_id="night")
     assert read_journal(tmp_path / "runs" / "night" / "journal.jsonl") is not None
     with pytest.raises(ConfigError, match="there is no run nigth") as caught:
         going_on(tmp_path, "nigth")

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from config_files import write
 from gatekit.errors import ConfigError
 from gatekit.resources import conf_dir
 from gatekit.spec.compose import compose
@@ -296,12 +297,6 @@ def test_two_team_folders(tmp_path: Path) -> None:
     assert ours(["model=a"], Library(dirs)) == hydras(["model=a"], dirs)
     assert ours(["model=b"], Library(dirs)) == hydras(["model=b"], dirs)
     assert is_plain(["model=a"], Library(dirs))
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=0x24F), max_size=12)

@@ -7,20 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from config_files import write
 from gatekit.resources import conf_dir
 from gatekit.spec.library import Library
 from gatekit.spec.targets import targets
 from gatekit.spec.validation import Validated, in_order, validate
 
 
-def written(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
 def validated(folder: Path, files: dict[str, str]) -> Validated:
-    written(folder, files)
+    write(folder, files)
     named = targets([folder])
     (chosen,) = named.files.values()
     done = validate(Library([folder, conf_dir()]), chosen)
@@ -150,7 +145,7 @@ def test_no_mistake_is_told_twice(tmp_path: Path) -> None:
 
 def test_a_broken_file_hides_no_other(tmp_path: Path) -> None:
     """Files that are no YAML, no text and not readable leave the mistakes of all others visible."""
-    written(tmp_path, {"model/broken.yaml": "a: [1\n", "engine/vllm.yaml": "name: 'open\n"})
+    write(tmp_path, {"model/broken.yaml": "a: [1\n", "engine/vllm.yaml": "name: 'open\n"})
     (tmp_path / "model" / "latin.yaml").write_bytes(b"a: caf\xe9\n")
     (tmp_path / "model" / "gone.yaml").symlink_to(tmp_path / "nowhere")
     found = lines(tmp_path, {"model/mine.yaml": "defaults: [laguna_int4]\ngate: {floor: 2}\nmodle: {}\n"})
@@ -190,7 +185,7 @@ def test_after_a_syntax_error_what_stood_before_is_told(tmp_path: Path) -> None:
 )
 def test_files_that_no_model_takes(tmp_path: Path, name: str, text: str, wanted: str) -> None:
     """An option is checked whether or not a spec takes it yet, at its own file."""
-    written(tmp_path, {"hw/other.yaml": "name: other\nvendor: none\n"})
+    write(tmp_path, {"hw/other.yaml": "name: other\nvendor: none\n"})
     assert wanted in starts(lines(tmp_path, {name: text}))
 
 
@@ -240,8 +235,8 @@ def test_names_that_nobody_can_type(tmp_path: Path) -> None:
 def test_a_shadowed_file_is_checked_by_itself(tmp_path: Path) -> None:
     """A file behind another one of its name is checked for its shape, and makes no spec."""
     first, second = tmp_path / "x", tmp_path / "y"
-    written(first, {"model/mine.yaml": "defaults: [simulated]\n"})
-    written(second, {"model/mine.yaml": "defaults: [nope]\nfoo: on\n"})
+    write(first, {"model/mine.yaml": "defaults: [simulated]\n"})
+    write(second, {"model/mine.yaml": "defaults: [nope]\nfoo: on\n"})
     chosen = [file for files in targets([first, second]).files.values() for file in files]
     done = validate(Library([first, second, conf_dir()]), chosen)
     assert [problem.reason for problem in done.problems] == ["unknown-key", "ambiguous-value"]
