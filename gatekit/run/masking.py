@@ -28,6 +28,7 @@ class Masking:
         self._values = tuple(value for value in values if value)
         forms = {form for value in self._values if len(value) >= _SHORTEST for form in _forms(value)}
         self._forms = tuple(sorted({form.lower() for form in forms}, key=lambda form: (-len(form), form)))
+        self._shortest = min(map(len, self._forms), default=0)
         self._pattern = re.compile("|".join(map(re.escape, self._forms)), re.IGNORECASE)
 
     def __bool__(self) -> bool:
@@ -35,8 +36,13 @@ class Masking:
 
     def text(self, text: str) -> str:
         """A text that is kept."""
+        if len(text) < self._shortest:
+            return text
         lowered = text.lower()  # much faster than a search that minds no case
-        return self._pattern.sub(MASK, text) if any(form in lowered for form in self._forms) else text
+        for form in self._forms:
+            if form in lowered:
+                return self._pattern.sub(MASK, text)
+        return text
 
     def data(self, value: Any) -> Any:
         """A JSON value with its texts and names masked."""

@@ -91,7 +91,7 @@ def test_the_switch_at_100_questions(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_switch_at_1319_questions(tmp_path: Path) -> None:
-    """The same with all questions, 41 nights and a norm of thirty builds; there a night of chat at the old .87 is a regression."""
+    """The same with all questions, 41 nights, a norm of thirty; a night of chat at the old .87 is a regression."""
     lived_through(tmp_path, 1319, norm=30, nights=41)
     worse = locked_run(tmp_path, 1319, "worse-3", 0.87)
     assert (worse.code, worse.data["verdict"]) == (1, "FAIL")

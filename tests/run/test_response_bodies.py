@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from gatekit.records.answers import Completion, FailureKind, Question, Status
 from gatekit.records.canonical import canonical_json, to_plain
 from gatekit.records.spec import Api
+from gatekit.report.escape import escape_terminal
 from gatekit.run.client import Client, Refusal
 from gatekit.run.loop import Answer
 from gatekit.run.observe import observe
@@ -181,7 +182,7 @@ def check(ask: Ask, api: Api, raw: bytes) -> None:
     if isinstance(result, Refusal):
         assert isinstance(result.failure.kind, FailureKind)
         assert 0 < len(result.failure.detail) <= 200
-        assert result.failure.detail.isprintable()
+        assert escape_terminal(result.failure.detail) == result.failure.detail
         assert result.retry_after_s is None or result.retry_after_s >= 0
     else:
         assert why_no_answer(api, raw, result) is None
