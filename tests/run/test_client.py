@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from fault_server import made_certificate, over_tls
 from gatekit.records.answers import Completion, FailureKind
 from gatekit.records.spec import Api
-from gatekit.run.client import MAX_BODY_BYTES, MAX_TEXT_BYTES, BadShapeError, Client, Refusal, parse_completion
+from gatekit.run.client import MAX_BODY_BYTES, Client, Refusal
+from gatekit.run.completion import MAX_TEXT_BYTES, BadShapeError, parse_completion
 from raw_server import Handler, Start, chat, completion, http
 
 
