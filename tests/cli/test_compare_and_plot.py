@@ -77,7 +77,8 @@ def test_compare_shows_what_changed_sides(history: Path, said: Said) -> None:
     assert changed[0]["before"]["status"] == "correct"
     assert changed[0]["question"] in words(shown)
     assert f"({len(changed) - 2} more changed sides: --limit is 2)" in shown
-    assert [one["name"] for one in found["served"]] == ["build", "details.accuracy", "details.flip_seed"]
+    details = ("accuracy", "flip_seed", "system_fingerprint")
+    assert [one["name"] for one in found["served"]] == ["build", *(f"details.{name}" for name in details)]
 
 
 def test_compare_says_that_other_keys_are_no_regression_test(history: Path, said: Said) -> None:
