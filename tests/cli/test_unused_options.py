@@ -27,7 +27,7 @@ CASES = {
     },
     "protocol/x.yaml": {
         "template-place": PROTOCOL.replace("question_template", "#\nquestion_template").replace(
-            "{question}", "{qestion}"
+            "{question}", "the question"
         ),
         "shots-overlap": PROTOCOL + "shots_source: test_head\nshots_overlap: refuse\n",
     },
