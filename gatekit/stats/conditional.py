@@ -140,6 +140,9 @@ def strata_tail(sizes: Sequence[int], runs: int, seen: int) -> float:
     """P(sum over t of Bin(sizes[t-1], t/runs) <= seen), t from 1 to runs - 1; 0 for seen < 0.
 
     All terms are positive, so nothing cancels. Reference: Hodges & Le Cam 1960.
+
+    >>> strata_tail([1, 1], 3, 0)  # neither of one right in a third and one right in two thirds of the runs
+    0.2222222222222222
     """
     if seen < 0:
         return 0.0

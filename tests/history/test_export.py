@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environment, here
+from command_line import environment, gatekit, here
 from gatekit.cli.history.command import run
 from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history import index
@@ -185,7 +185,7 @@ def test_stdout_holds_the_records_and_acts_alone(kept: Path, tmp_path: Path, mak
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.splitlines()[-2] + b"\n" == (kept / "runs/odd/record.json").read_bytes()
-    assert here(tmp_path, "history", "export", "-", "--format", "csv").out.count("\n") == 5
+    assert gatekit(tmp_path, "history", "export", "-", "--format", "csv").out.count("\n") == 5
 
 
 def test_runs_of_other_machines_are_named_or_left_out(postgres_place: Place, make_record: MakeRecord) -> None:
