@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -338,6 +339,7 @@ class _Pass:
         self.progress.phase(f"asking {what} {units}")
         self.recheck = recheck
         self.asking = self._asking(_until(stop, missing))
+        gc.freeze()  # what was made until here stays: the collector need not look at it while answers come in
         asking, checking = asyncio.create_task(self.asking.run(stop.at_once)), asyncio.create_task(recheck.run())
         try:
             await asyncio.wait({asking, checking}, return_when=asyncio.FIRST_COMPLETED)
