@@ -348,6 +348,7 @@ class _Pass:
             for task in (asking, checking):
                 task.cancel()
             await asyncio.gather(asking, checking, return_exceptions=True)
+            gc.unfreeze()  # a matrix makes many runs in one process
             self._keep_events(self.asking)
         self.stopped = self.asking.stopped
         return failure
