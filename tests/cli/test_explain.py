@@ -119,7 +119,8 @@ def test_a_paired_test_beside_a_rule_without_history(tmp_path: Path) -> None:
     asked = ("task.n=100", "task.order_seed=1", "gate.delta=0.1", "engine.dispersion=0.5")
     run_nights(tmp_path, series("night", 0.95, 3, first="2026-08-30"), "gate=auto", *asked)
     stop = ("gate.method=exact_binomial", "gate.early_stop=paired_sprt", "engine.latency={}", "engine.accuracy=0.2")
-    bad = here(tmp_path, "--run-id", "bad", *asked, *stop, "--json")
+    in_order = "client.concurrency=1"  # one late answer of many in flight, and the count alone is sure before the test
+    bad = here(tmp_path, "--run-id", "bad", *asked, *stop, in_order, "--json")
     assert (bad.code, bad.data["reason_code"]) == (1, "sequential-fail"), bad.err
     run_nights(tmp_path, series("later", 0.951, 1, first="2099-01-01"), "gate=auto", *asked)
     said = " ".join(here(tmp_path, "explain", "bad").out.split())
