@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import command_line
-from command_line import Ran, gatekit, servers
+from command_line import Ran, gatekit, here, servers
 from gatekit.task.synth import synth_questions
 
 # It answers every question rightly. `BEFORE` runs before it binds its port, `ON_POST` before each answer.
@@ -27,6 +28,7 @@ POSTS = []
 {before}
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
     def send(self, status, body):
         content = json.dumps(body).encode()
         self.send_response(status)
@@ -59,6 +61,11 @@ QUICK = ("task.n=40", "gate=static_floor", "gate.floor=0.8", "--json")
 """Forty questions and a plain gate."""
 
 
+@cache
+def _answers() -> str:
+    return json.dumps({question.text: question.reference for question in synth_questions(1319, "test")})
+
+
 def install(folder: Path, *, before: str = "", on_post: str = "pass") -> dict[str, str]:
     """Puts the program `vllm` into `folder`/bin; the environment that finds it."""
     program = folder / "bin" / "vllm"
@@ -66,8 +73,7 @@ def install(folder: Path, *, before: str = "", on_post: str = "pass") -> dict[st
     indented = "\n".join(" " * 8 + line for line in on_post.splitlines())
     program.write_text(_PROGRAM.format(python=sys.executable, before=before, on_post=indented), encoding="utf-8")
     program.chmod(0o755)
-    answers = {question.text: question.reference for question in synth_questions(1319, "test")}
-    (program.parent / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
+    (program.parent / "answers.json").write_text(_answers(), encoding="utf-8")
     return {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
 
 
@@ -76,8 +82,13 @@ def arguments(*more: str) -> tuple[str, ...]:
     return ("engine=vllm", "hw=cpu", *QUICK, *more)
 
 
-def run(folder: Path, *more: str, extra: Mapping[str, str], before: Sequence[str] = ()) -> Ran:
-    """That run, to its end."""
+def run(folder: Path, *more: str, extra: Mapping[str, str]) -> Ran:
+    """That run, to its end, in this process."""
+    return here(folder, *arguments(*more), extra=extra)
+
+
+def run_apart(folder: Path, *more: str, extra: Mapping[str, str], before: Sequence[str] = ()) -> Ran:
+    """That run, to its end, in a process of its own, the words of `before` in front of it."""
     return gatekit(folder, *arguments(*more), extra=extra, before=before)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from command_line import Ran, here
+from gatekit.task.synth import synth_questions
 
 SCRIPT = Path(__file__).resolve().parent / "small_engine.py"
 ENGINE: dict[str, Any] = {
@@ -47,13 +50,22 @@ ENGINE: dict[str, Any] = {
 }
 
 
+@cache
+def _answers() -> str:
+    return json.dumps({question.text: question.reference for question in synth_questions(1319, "test")})
+
+
 def write_engine(folder: Path, **changes: Any) -> Path:
     """A team's folder with an engine file and a model file."""
     team = folder / "team"
     for group in ("engine", "model"):
         (team / group).mkdir(parents=True, exist_ok=True)
     settings = changes.pop("model", {})
-    env = ENGINE["env"] | {"SMALL_DUMP": str(folder / "dump.json")} | changes.pop("env", {})
+    answers = team / "answers.json"
+    if not answers.exists():
+        answers.write_text(_answers())
+    own = {"SMALL_DUMP": str(folder / "dump.json"), "SMALL_ANSWERS": str(answers)}
+    env = ENGINE["env"] | own | changes.pop("env", {})
     (team / "engine" / "small.yaml").write_text(yaml.safe_dump(ENGINE | changes | {"env": env}, sort_keys=False))
     model = {
         "defaults": [

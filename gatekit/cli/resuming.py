@@ -96,16 +96,18 @@ def told_how_to_go_on(
 def hint_to_go_on(record: RunRecord, spec: Spec, options: Namespace) -> str:
     """The hint of a verdict, with the command that asks for the answers that the server did not give; after a
     deadline with a longer one."""
-    from gatekit.run.resume import can_go_on
+    from gatekit.run.resume import worth_going_on
 
     hint = record.verdict.hint
-    if not can_go_on(Path(spec.history.dir), record):
+    kept = worth_going_on(Path(spec.history.dir), record)
+    if kept is None:
         return hint
     longer = min(2 * spec.client.deadline_s, _LONGEST_DEADLINE_S)
     is_late = record.verdict.reason_code == _DEADLINE and longer > spec.client.deadline_s
     more = [f"client.deadline_s={int(longer) if longer.is_integer() else longer!r}"] if is_late else []
     way = way_on(spec, record.run_id, options, *more)
-    return "; ".join(filter(None, (hint, f"{way} asks only the {record.counts.lost} lost questions")))
+    doubted = f", and {kept.unconfirmed} that a server answered which was not confirmed" if kept.unconfirmed else ""
+    return "; ".join(filter(None, (hint, f"{way} asks only the {record.counts.lost} lost questions{doubted}")))
 
 
 def _kept_in(spec: Spec, folder: str) -> Spec:

@@ -220,14 +220,16 @@ def confirmed(before: Identity, after: Identity) -> Identity:
     for name, (old, new) in _said_pairs(before, after).items():
         if _differ(old, new):
             _refuse_change(f"{name} {old}", str(new))
-    pairs = {"the model list": (before.models, after.models), "the version": (before.version, after.version)}
-    if after.models is not None:
-        pairs |= {f"the model's {name}": pair for name, pair in _said_pairs(before, after).items()}
-    missing = " and ".join(name for name, (old, new) in pairs.items() if old is not None and new is None)
+    missing = " and ".join(_untold(before, after))
     unsure = (f"not verified: {missing} could not be checked after the run",) if missing else ()
     version = after.version if before.version is None else before.version
     info = {**before.info, **after.info}
     return replace(before, version=version, info=info, warnings=(*unsure, *after.warnings))
+
+
+def is_whole(before: Identity, after: Identity) -> bool:
+    """Whether all that was known before was told again, and anything was known: else no two servers are told apart."""
+    return (before.models is not None or before.version is not None) and not _untold(before, after)
 
 
 def unverified(endpoint: Endpoint, identity: Identity | None, answered: Collection[str]) -> tuple[str, ...]:
@@ -308,6 +310,14 @@ def _identity(
 def _refuse_change(before: str, after: str) -> NoReturn:
     what = f"the server changed during the run: {before} before, {after} after"
     raise InfraError(what, reason="server-changed", hint="answers of two servers are never pooled")
+
+
+def _untold(before: Identity, after: Identity) -> list[str]:
+    """The names of what was known before and is not now."""
+    pairs = {"the model list": (before.models, after.models), "the version": (before.version, after.version)}
+    if after.models is not None:
+        pairs |= {f"the model's {name}": pair for name, pair in _said_pairs(before, after).items()}
+    return [name for name, (old, new) in pairs.items() if old is not None and new is None]
 
 
 def _said_pairs(before: Identity, after: Identity) -> dict[str, tuple[str | None, str | None]]:

@@ -96,6 +96,14 @@ class Journal:
         """Write who answers from here on."""
         self._write(line_of("server", seen))
 
+    def doubt(self, why: str) -> None:
+        """Write that a connection was lost, so that nobody knows who answers from here on."""
+        self._write(line_of("doubt", why))
+
+    def confirmed(self, doubts: int) -> None:
+        """Write that the server is the same after so many of the doubts that are open, the oldest first."""
+        self._write(line_of("confirmed", doubts))
+
     def event(self, text: str) -> None:
         """Write what else is worth keeping."""
         self._write(line_of("event", text))

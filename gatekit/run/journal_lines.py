@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gatekit.records.answers import Cell, Observation, Status
 from gatekit.records.canonical import Plain, canonical_json, from_plain, to_plain
@@ -66,16 +66,19 @@ class Done:
 class Kept:
     """What a journal holds.
 
-    `answers` has one observation per finished question and repeat, in order of completion. `end` says how the last
-    part ended: None where nothing did, because it was killed. `spoiled` is why its answers are of no use. `size` is
-    where the last whole line ends, in bytes, `body` where the first line behind the header begins. `lines` are the
-    numbers of the lines of `answers`, `answers_size` the bytes of all lines that hold one.
+    `answers` has one observation per finished question and repeat, in order of completion. Not among them are answers
+    that came after a lost connection where their part ended before the server was confirmed; `unconfirmed` is how
+    many the last part has of these. `end` says how the last part ended: None where nothing did, because it was killed.
+    `spoiled` is why its answers are of no use. `size` is where the last whole line ends, in bytes, `body` where the
+    first line behind the header begins. `lines` are the numbers of the lines of `answers`, `answers_size` the bytes of
+    all lines that hold an answer, also of those that are not among them any more.
     """
 
     header: Header
     answers: tuple[Observation, ...] = ()
     lines: tuple[int, ...] = ()
     answers_size: int = 0
+    unconfirmed: int = 0
     servers: tuple[ServerSeen, ...] = ()
     events: tuple[str, ...] = ()
     end: str | None = None
@@ -90,7 +93,7 @@ class BrokenLineError(Exception):
 
 
 def line_of(kind: str, value: object) -> bytes:
-    """The line of a header, answer, server, event, end, spoiled or done."""
+    """The line of a header, answer, server, doubt, confirmed, event, end, spoiled or done."""
     plain = to_plain(value)
     if isinstance(value, Observation) and value.repeat == 0:  # left out, as in records
         del plain["repeat"]
@@ -124,6 +127,14 @@ def kind_and_value(line: bytes) -> tuple[str, Plain]:
     return next(iter(found.items()))
 
 
+class _Instead(NamedTuple):
+    """What stood for a question before an answer to it that is in doubt: nothing, or that it was lost."""
+
+    cell: Cell
+    before: Observation | None
+    line: int | None
+
+
 class Reading:
     """Takes the lines behind a header, one by one, and makes of them what is kept."""
 
@@ -134,6 +145,7 @@ class Reading:
         self._answers: dict[Cell, Observation] = {}
         self._lines: dict[Cell, int] = {}
         self.answers_size = 0
+        self._doubts: list[list[_Instead]] = []
         self._servers: list[ServerSeen] = []
         self._events: list[str] = []
         self._end: str | None = None
@@ -142,6 +154,8 @@ class Reading:
         self._take: Mapping[str, Callable[[Plain], None]] = {
             "answer": self._answer,
             "server": self._server,
+            "doubt": self._doubt,
+            "confirmed": self._confirmed,
             "event": lambda value: self._events.append(_text(value)),
             "end": self._ended,
             "spoiled": self._spoils,
@@ -164,12 +178,14 @@ class Reading:
         return len(self._answers)
 
     def kept(self, size: int) -> Kept:
-        """What was read, up to `size` bytes."""
+        """What was read, up to `size` bytes; nothing is added after it."""
+        unconfirmed = self._drop_unconfirmed()
         return Kept(
             header=self._header,
             answers=tuple(self._answers.values()),
             lines=tuple(self._lines[cell] for cell in self._answers),
             answers_size=self.answers_size,
+            unconfirmed=unconfirmed,
             servers=tuple(self._servers),
             events=tuple(self._events),
             end=self._end,
@@ -188,13 +204,37 @@ class Reading:
         if before is not None and before.status is not Status.LOST:
             again = f" (repeat {seen.repeat})" if seen.repeat else ""
             raise BrokenLineError(f"it answers question {seen.question_id}{again} a second time")
+        if self._doubts and seen.status is not Status.LOST:
+            self._doubts[-1].append(_Instead(seen.cell, before, self._lines.get(seen.cell)))
         self._answers[seen.cell] = seen
         self._lines[seen.cell] = self._number
 
     def _server(self, value: Plain) -> None:
-        """A new part, whatever the one before it said of itself."""
+        """A new part, whatever the one before it said of itself, or more of the same server: never while in doubt."""
+        self._drop_unconfirmed()
         self._servers.append(_built(ServerSeen, value))
         self._end = self._done = None
+
+    def _doubt(self, value: Plain) -> None:
+        """Whose the answers are from here on is not known."""
+        _text(value)
+        self._doubts.append([])
+
+    def _confirmed(self, value: Plain) -> None:
+        """So many doubts, the oldest first, are no more."""
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= len(self._doubts):
+            raise BrokenLineError("it confirms what nobody doubted")
+        del self._doubts[:value]
+
+    def _drop_unconfirmed(self) -> int:
+        """Forget the answers that are in doubt, as if they had not been asked for; how many there were."""
+        dropped = [instead for doubt in self._doubts for instead in doubt]
+        for instead in reversed(dropped):
+            del self._answers[instead.cell], self._lines[instead.cell]
+            if instead.before is not None and instead.line is not None:
+                self._answers[instead.cell], self._lines[instead.cell] = instead.before, instead.line
+        self._doubts.clear()
+        return len(dropped)
 
     def _ended(self, value: Plain) -> None:
         self._end = _text(value)

@@ -102,6 +102,7 @@ class Asking:
         self.end_s = 0.0
         self.last_success_s = 0.0
         self.last_failure: Failure | None = None
+        self.lost_connection: Failure | None = None
         self._outage: Failure | None = None
         self._retried: Counter[str] = Counter()
         self._asked_to_wait_s = 0.0
@@ -169,7 +170,8 @@ class Asking:
             result = await self.client.ask(self.api, self.bodies[index], expected_model=self.expected_model)
             now_s = time.monotonic()
             if self.client.hung_up is not None:  # no attempt, but what has another server behind it looks like this
-                self.last_failure, self.client.hung_up = self.client.hung_up, None
+                self.last_failure = self.lost_connection = self.client.hung_up
+                self.client.hung_up = None
             if isinstance(result, Completion):
                 self._succeeded(now_s)
                 self._finish(index, result, attempts, now_s - sent_s)
@@ -230,7 +232,7 @@ class Asking:
         """Seconds until the next attempt, or None when this question is lost. Raises when the run is over."""
         failure = self.last_failure = refusal.failure
         if failure.kind in _NO_CONNECTION:
-            self._outage = failure
+            self._outage = self.lost_connection = failure
         if failure.kind in _FATAL:
             raise _GiveUpError(self._fatal(failure))
         # While nobody can connect, waiting is not an attempt: the outage limit ends it for all questions.

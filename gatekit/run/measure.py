@@ -21,7 +21,7 @@ from gatekit.run.counted import with_scope
 from gatekit.run.empties import believed, still_open, while_asking
 from gatekit.run.ends import unended
 from gatekit.run.hints import hint
-from gatekit.run.identity import Identity, confirmed, served, unverified
+from gatekit.run.identity import Identity, served, unverified
 from gatekit.run.journal import Journal
 from gatekit.run.journal_lines import Done, Kept, ServerSeen
 from gatekit.run.kept_answers import refuse_changed
@@ -263,13 +263,11 @@ class _Pass:
             return error
         self._goes_on(seen(self.endpoint, identity))
         try:
-            recheck = Recheck(readiness.identification, identity, self._note)
+            recheck = Recheck(readiness.identification, identity, self.journal, self._note)
             failure = await self._ask(stop, recheck)
             self.observer.tell_all()
             if failure is None and not stop.is_set():
-                after = await unless_stopped(readiness.identification.after(recheck.before), stop)
-                self.identity = confirmed(recheck.before, after)
-                self._note(self.identity)
+                self.identity = await unless_stopped(recheck.look(), stop)
                 self.warnings += self.identity.warnings
         except StoppedError:
             return None
@@ -380,10 +378,11 @@ class _Pass:
         if isinstance(answer.result, Completion):
             read = within_context(answer_under(self.plan.spec.protocol, answer.result), self.plan.spec)
             answer = answer if read is answer.result else replace(answer, result=read)
-        observation = self.observer.add(answer)
         if self.asking is not None and self.recheck is not None:
+            self.recheck.before_answer(self.asking.lost_connection)
+        observation = self.observer.add(answer)
+        if self.asking is not None:
             self._keep_events(self.asking)
-            self.recheck.after_answer(self.asking.last_failure)
         self.stopping.answered(answer.index, while_asking(answer, observation.status))
 
 
@@ -399,7 +398,10 @@ def _resumed(observer: Observer, planned: int, kept: Kept) -> str:
     why = "was killed" if kept.end is None else f"ended by {kept.end}"
     why = why if kept.done is None else "said that every answer was there"
     starts = sum(event.startswith(_READY) for event in kept.events) + 1
-    return f"resumed at {observer.answered} of {planned} answers, after the part before {why}; server start {starts}"
+    told = f"resumed at {observer.answered} of {planned} answers, after the part before {why}; server start {starts}"
+    if not kept.unconfirmed:
+        return told
+    return f"{told}; asked again: {kept.unconfirmed} answers of a server that was not confirmed after a lost connection"
 
 
 def _interrupted(name: str, code: ExitCode, observer: Observer, plan: Plan) -> Interrupted:

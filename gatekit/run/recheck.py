@@ -3,45 +3,93 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import NoReturn
 
-from gatekit.records.answers import Failure, FailureKind
-from gatekit.run.identity import Identification, Identity, confirmed
+from gatekit.records.answers import Failure
+from gatekit.run.identity import Identification, Identity, confirmed, is_whole
+from gatekit.run.journal import Journal
 
-_LOST_CONNECTION = frozenset({FailureKind.REFUSED, FailureKind.DISCONNECTED})
 _PAUSE_S = 2.0
+_AGAIN_S = 30.0
 
 
 class Recheck:
     """Compares the server with the one that was there before, each time that answers come again.
 
-    `before` is that one, with what was learned of it since.
+    `before` is that one, with what was learned of it since. The journal is told before an answer is written of which
+    nobody knows whose it is, and when that is known again: whoever goes on with a run keeps no answer in between.
+    A server of our own needs no such line: it ends with this run, and whoever is on its port is seen otherwise.
     """
 
     def __init__(
-        self, identification: Identification, before: Identity, on_known: Callable[[Identity], None] = lambda _: None
+        self,
+        identification: Identification,
+        before: Identity,
+        journal: Journal,
+        on_known: Callable[[Identity], None] = lambda _: None,
     ) -> None:
         self._identification = identification
+        self._journal = journal
         self._on_known = on_known
+        self._is_attached = identification.endpoint.process is None
         self.before = before
+        self._sure = before  # without what may have been learned of another server
         self._told: Failure | None = None
         self._is_due = asyncio.Event()
+        self._doubts = 0
+        self._looked_at = 0
 
-    def after_answer(self, last_failure: Failure | None) -> None:
-        """An answer came, and this is the last failure before it."""
-        if last_failure is not None and last_failure is not self._told and last_failure.kind in _LOST_CONNECTION:
-            self._told = last_failure
+    def before_answer(self, lost_connection: Failure | None) -> None:
+        """An answer came that is not kept yet, and this is the last connection that was lost before it.
+
+        Raises InfraError as the journal does.
+        """
+        if lost_connection is not self._told and lost_connection is not None:
+            self._told = lost_connection
+            self._doubt(lost_connection.detail)
             self._is_due.set()
 
     async def run(self) -> NoReturn:
         """Look whenever that is due, for as long as nobody cancels it. Raises InfraError for another server.
 
-        What cannot be asked just now is no change: it is asked again when the run ends.
+        What cannot be asked just now is no change: it is asked again later, at the latest when the run ends.
         """
         while True:
-            await self._is_due.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN_S if self._may_be_settled() else None):
+                    await self._is_due.wait()
             self._is_due.clear()
-            self.before = confirmed(self.before, await self._identification.after(self.before))
-            self._on_known(self.before)
+            await self.look()
             await asyncio.sleep(_PAUSE_S)
+
+    async def look(self) -> Identity:
+        """What is known of the server now. Raises InfraError for another one, and as the journal does."""
+        looked_at = self._looked_at = self._doubts
+        try:
+            after = await self._identification.after(self.before)
+        finally:
+            self._looked_at = 0
+        self.before = confirmed(self.before, after)
+        if looked_at and self._is_the_same(after):
+            self._journal.confirmed(looked_at)
+            self._doubts -= looked_at
+        if not self._doubts:
+            self._sure = self.before
+            self._on_known(self.before)
+        return self.before
+
+    def _doubt(self, why: str) -> None:
+        """One line serves all connections that are lost until it is asked who answers."""
+        if self._is_attached and self._doubts == self._looked_at:
+            self._journal.doubt(why)
+            self._doubts += 1
+
+    def _may_be_settled(self) -> bool:
+        """Whether something is in doubt, and there is anything to compare: else asking again brings nothing."""
+        return self._doubts > 0 and is_whole(self._sure, self._sure)
+
+    def _is_the_same(self, after: Identity) -> bool:
+        """Whether all that was known before the doubt was asked for again; `confirmed` refused what differs."""
+        return is_whole(self._sure, after) and not self._identification.client.fingerprints.warnings()

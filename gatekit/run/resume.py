@@ -99,14 +99,15 @@ def asked_again(history_dir: Path, run_id: str) -> GoesOn:
     raise ConfigError.one(what, reason="run-id-taken", hint=hint)
 
 
-def can_go_on(history_dir: Path, record: RunRecord) -> bool:
-    """Whether the answers that a run lacks can be asked for later, and there are others that need not be."""
+def worth_going_on(history_dir: Path, record: RunRecord) -> Kept | None:
+    """What was kept of a run, where the answers that it lacks can be asked for later and others need not be."""
     if not _lacks_answers(record) or not 0 < record.counts.lost < record.counts.n:
-        return False
+        return None
     try:
-        return kept_answers(history_dir, record.run_id).spoiled is None
+        kept = kept_answers(history_dir, record.run_id)
     except (ConfigError, InfraError):
-        return False
+        return None
+    return kept if kept.spoiled is None and answered(kept) else None
 
 
 def take_over(history_dir: Path, header: Header, source: str) -> None:

@@ -16,6 +16,7 @@ _RAMP_SHARE = 40  # the first block holds back at most n / 40 requests: 2.5 % of
 _RIGHT_TO_OPEN = 8
 _ANSWERS_TO_OPEN = 128
 _SETTLED_EVERY = 16  # answers between two looks at curtailment, which take a pass over all answers
+_OTHERS_SHARE = 4  # of the answers between two looks at least a fourth were not right: where fewer were, one waits
 _LOOKS = 80  # at most so many looks in one run, so that a question of a long run costs no more than one of a short
 
 Statuses = Sequence[Status | None]
@@ -100,7 +101,7 @@ class EarlyStopping:
         self._stops_at = {Outcome.FAIL, Outcome.PASS} if stop_on_pass else {Outcome.FAIL}
         self._statuses: list[Status | None] = [None] * n
         self._sent = self._ended = self._right = 0
-        self._looked_at_right = 0
+        self._looked_at_others = 0
         self._look_every = max(_SETTLED_EVERY, n // _LOOKS)
         self.notes: tuple[str, ...] = () if test is None or not test.note else (test.note,)
         self._reason: StopReason | None = None
@@ -154,9 +155,12 @@ class EarlyStopping:
         return self._stop(outcome, "curtailed", f"no answer still to come can change {outcome.value}")
 
     def _may_have_settled(self) -> bool:
-        """Right answers alone bring no FAIL nearer."""
-        before, self._looked_at_right = self._looked_at_right, self._right
-        return Outcome.PASS in self._stops_at or self._right - before < self._look_every
+        """Right answers bring no FAIL nearer, and a few others hardly."""
+        others = self._ended - self._right
+        if Outcome.PASS not in self._stops_at and others - self._looked_at_others < self._look_every // _OTHERS_SHARE:
+            return False
+        self._looked_at_others = others
+        return True
 
     def _stop(self, outcome: Outcome, rule: str, why: str) -> StopReason:
         counts = f"{self._ended} answers ({self._right} right), {self._sent} of {len(self._statuses)} questions sent"

@@ -31,6 +31,7 @@ from gatekit.task.visible import visible
 __all__ = ["Extracted", "Source", "extract", "format_value"]
 
 _FIELD_CHARS = 400  # how much of the text after a marker or phrase can hold the answer
+_SHORT_NUMBER = 12  # digits
 _LAST_PLACES = 64  # how many places of one kind are tried, from the last one backwards
 
 _MARKER = re.compile(r"#{4,}")
@@ -122,8 +123,11 @@ def _last(readings: Iterable[Reading]) -> Reading:
 
 def _marked(plain: str) -> Reading:
     """What the last `####` that is not a heading marks; a single one at the end is never a heading."""
-    if "####" not in plain:
+    _, marker, rest = plain.partition("####")
+    if not marker:
         return NOTHING
+    if (number := rest.strip()).isdecimal() and len(number) <= _SHORT_NUMBER:
+        return read_field(number)  # as most answers end; below comes to the same
     fields = [_field(plain, marker.end(), stop) for marker, stop in _with_stops(_MARKER, plain)]
     if len(fields) == 1 and fields[0].is_last:
         return read_field(fields[0].text)

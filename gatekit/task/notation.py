@@ -23,6 +23,9 @@ _OTHER_SIGNS = {
 _CALCULATOR = re.compile(r"<<[^<>\n]*>>")
 _CURRENCY_CODE = re.compile(r"\b(?:USD|EUR|GBP|INR|CNY|RMB|JPY|AUD|CAD|CHF|(?:HK|NT|US|[ACRS])(?=\$)|Rs\.?)(?= ?[$\d])")
 _MAY_BE_CODE = re.compile(r"[A-Z][A-Z$s]")  # how each currency code begins
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+_FEW_SIGNS = 4  # so many passes over the text are quicker than one that looks at each of its signs
+_JOINING_SIGNS = frozenset("\uff0c⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹")  # what depends on the signs around it
 _FULLWIDTH_GROUP = re.compile(r"(?<=[\uff10-\uff19])\uff0c(?=[\uff10-\uff19]{3})")
 _POWER_OF_TEN = re.compile(r"(?<=10)[⁺⁻]?[⁰¹²³⁴-⁹]{1,8}")
 
@@ -51,12 +54,25 @@ def plain_notation(text: str) -> str:
     Linear in the text. Characters without a role in numbers stay as they are.
     """
     if not text.isascii():
-        text = _POWER_OF_TEN.sub(_caret, _FULLWIDTH_GROUP.sub(",", text))
-        text = text.translate({ord(sign): _plain_sign(sign) for sign in set(text) if sign > "\x7f"})
-    text = _CALCULATOR.sub("", text).replace("**", " ").replace("__", " ")
+        text = _with_plain_signs(text)
+    if "<<" in text:
+        text = _CALCULATOR.sub("", text)
+    text = text.replace("**", " ").replace("__", " ")
     if "\\" in text or "{" in text:
         text = _without_latex(text)
     return text if _MAY_BE_CODE.search(text) is None else _CURRENCY_CODE.sub(" $", text)
+
+
+def _with_plain_signs(text: str) -> str:
+    signs = set(_FOREIGN.findall(text))
+    if not signs.isdisjoint(_JOINING_SIGNS):
+        text = _POWER_OF_TEN.sub(_caret, _FULLWIDTH_GROUP.sub(",", text))
+    plain = {sign: plain for sign in signs if (plain := _plain_sign(sign)) != sign}
+    if len(plain) > _FEW_SIGNS:
+        return text.translate({ord(sign): to for sign, to in plain.items()})
+    for sign, to in plain.items():  # what stands for a sign is none of them, so that the order does not matter
+        text = text.replace(sign, to)
+    return text
 
 
 @lru_cache(maxsize=4096)

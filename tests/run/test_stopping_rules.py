@@ -59,6 +59,13 @@ def test_curtailment_stops_when_no_answer_can_change_the_fail() -> None:
     assert "after 96 answers (0 right), 96 of 1319 questions sent" in reason.text
 
 
+def test_a_look_waits_for_a_few_wrong_answers() -> None:
+    """Among many right answers the last few wrong ones are looked at together: the FAIL is a little late."""
+    stopping = early(sequential=False)
+    wrong_every_tenth = [WRONG if index % 10 == 9 else RIGHT for index in range(N)]
+    assert 900 <= ask(stopping, wrong_every_tenth) <= 900 + 4 * 10 + 16
+
+
 def test_a_passing_run_is_complete_unless_asked_otherwise() -> None:
     """A certain PASS stops a run only with stop_on_pass: a run that stopped cannot become history."""
     assert ask(early(sequential=False), [RIGHT] * N) == N

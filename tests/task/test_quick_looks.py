@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatekit.task import notation, visible
+from gatekit.task import extract, notation, visible
 
 _PARTS = (
     *(
@@ -40,3 +40,24 @@ def test_what_is_there_is_looked_for(text: str) -> None:
         assert ":" in text or "：" in text or visible._MAY_BE_TOKEN.search(text)
     if notation._CURRENCY_CODE.search(text):
         assert notation._MAY_BE_CODE.search(text)
+
+
+_SIGNS = (*"−‑１２３，¹²⁻½٣٫≈₹€％’\u202f\xa0\u200b\u2028é答", "10", "100", ",", "000", "18", "/", "$", " ")
+
+
+@given(st.lists(st.sampled_from(_SIGNS), max_size=12).map("".join))
+def test_few_signs_and_many_are_spelled_alike(text: str) -> None:
+    """Signs that are replaced one by one, as a text with few of them is, read as those that are translated at once."""
+    many = "₤₦₨₩₪₫€₭₮₯"
+    assert len(many) > notation._FEW_SIGNS
+    assert notation.plain_notation(text + "\n" + many) == notation.plain_notation(text) + "\n" + "$" * len(many)
+
+
+@given(
+    st.lists(st.sampled_from(("#", "####", " ", "\n", "18", "0", "7", "1,000", ".", "*", "$")), max_size=10).map(
+        "".join
+    )
+)
+def test_a_number_alone_is_read_as_any_other(text: str) -> None:
+    """What stands behind the only mark is the same, whether nothing else follows or a sign that says nothing."""
+    assert extract.extract(f"So\n#### {text}").value == extract.extract(f"So\n#### {text} *").value
