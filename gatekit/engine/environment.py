@@ -68,8 +68,12 @@ def offline(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def bundled_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the bundled answer server, which imports this very gatekit, checkout or not."""
-    kept = inherited(environ)
+    """The environment of the bundled answer server, which imports this very gatekit, checkout or not.
+
+    It names no certificates: aiohttp reads those of the machine when it is imported, a fifth of the server's start,
+    and this server speaks plain HTTP on the loopback alone.
+    """
+    kept = {**inherited(environ), "SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
     package_parent = str(Path(gatekit.__file__).resolve().parents[1])
     kept["PYTHONPATH"] = os.pathsep.join(filter(None, (package_parent, kept.get("PYTHONPATH"))))
     return kept

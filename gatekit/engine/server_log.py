@@ -96,7 +96,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31m\u202e")
     'a\\x1b[31m\\u202e'
     """
-    return "".join(_escaped(character) for character in without_commands(text.expandtabs(4)))
+    return without_commands("".join(map(_escaped, text.expandtabs(4))))
 
 
 def _escaped(character: str) -> str:

@@ -46,9 +46,9 @@ def escape_terminal(text: str, limit: int | None = None) -> str:
     'a long...'
     """
     if limit is None:
-        return without_commands(text).translate(_TERMINAL)
+        return without_commands(text.translate(_TERMINAL))  # in this order: what is spelled out may close a gap
     head = text[: limit + _LONGEST_COMMAND]
-    shown = without_commands(head).translate(_TERMINAL)
+    shown = without_commands(head.translate(_TERMINAL))
     if len(text) <= limit and len(shown) <= limit:
         return shown
     return _cut(head, limit - len("...")) + "..."[:limit]
@@ -104,12 +104,15 @@ def _longest_run(text: str) -> int:
 
 
 def _cut(text: str, limit: int) -> str:
-    kept, length = [], 0
-    commands = {found.start(): _spelled(found) for command in _COMMANDS for found in command.finditer(text)}
-    for at, character in enumerate(text):
-        piece = commands.get(at) or character.translate(_TERMINAL)
-        length += len(piece)
+    pieces = [character.translate(_TERMINAL) for character in text]
+    shown = "".join(pieces)
+    commands = {found.start(): _spelled(found) for command in _COMMANDS for found in command.finditer(shown)}
+    kept, at, length = [], 0, 0
+    for piece in pieces:
+        kept.append(commands.get(at, piece))
+        at += len(piece)
+        length += len(kept[-1])
         if length > limit:
+            kept.pop()
             break
-        kept.append(piece)
     return "".join(kept)

@@ -14,6 +14,7 @@ from gatekit.report.escape import escape_terminal
 
 _SHORTEST = 8
 _LONGEST_SPELLED = 256
+_SPELLING = re.compile(r"[\\%&\x00]|[^\x00-\x7f]")
 
 
 class Masking:
@@ -56,7 +57,14 @@ class Masking:
 
     def shown(self, text: str, limit: int) -> str:
         """A whole text on one line, masked and only then cut to so many characters."""
-        return escape_terminal(self._spelled.sub(MASK, text) if self._values else text, limit=limit)
+        return escape_terminal(self._spelled.sub(MASK, text) if self._may_show(text) else text, limit=limit)
+
+    def _may_show(self, text: str) -> bool:
+        """Whether the pattern is worth its tenth of a second: most texts spell no character, and hold no value."""
+        if _SPELLING.search(text) or not all(map(str.isascii, self._values)):
+            return bool(self._values)
+        lowered = text.lower()
+        return any(value.lower() in lowered for value in (*self._values, *self._forms))
 
     @cached_property
     def _spelled(self) -> re.Pattern[str]:

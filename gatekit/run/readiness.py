@@ -24,6 +24,7 @@ from gatekit.run.server_process import log_tail
 from gatekit.task.prompts import prompt_of
 
 _POLL_S = 0.25
+_FIRST_POLL_S = 0.05
 _SHORT_S = 10.0
 _WATCH_S = 0.5
 _TELL_EVERY_S = 10.0
@@ -158,7 +159,7 @@ class Readiness:
         if failure.kind is not self.waits_for:
             self.waits_for = failure.kind
             self.on_wait(self._limit_named() + failure.detail)
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(min(_FIRST_POLL_S * self.tries, _POLL_S))
 
     def _limit_named(self) -> str:
         """How long it waits, for a server whose loading cannot be watched."""

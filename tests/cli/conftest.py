@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from nights import ASKED, run_nights, series
+from kept_nights import keep_nights
+from nights import ASKED, series
 
 
 @pytest.fixture(scope="session")
 def four_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with four healthy nights of different builds, from 30 August to 2 September 2026. Only to be copied."""
     folder = tmp_path_factory.mktemp("four_nights")
-    run_nights(folder, series("night", 0.95, 4, first="2026-08-30", step=0.003), *ASKED)
+    keep_nights(folder, series("night", 0.95, 4, first="2026-08-30", step=0.003), *ASKED)
     return folder
 
 

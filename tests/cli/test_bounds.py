@@ -71,7 +71,7 @@ def all_at_once(request: Request) -> Any:
 def test_memory_under_all_faults(raw_server: Start, tmp_path: Path, healthy_mb: float) -> None:
     """Whatever 64 connections carry at once, the command grows by less than 64 MB over a healthy run."""
     server = raw_server(striking(all_at_once))
-    assert peak_mb(tmp_path, server, 3, "client.request_timeout_s=20") - healthy_mb < MOST_MB
+    assert peak_mb(tmp_path, server, 3, "client.request_timeout_s=8") - healthy_mb < MOST_MB
 
 
 @pytest.mark.slow

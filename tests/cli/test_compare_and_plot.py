@@ -42,7 +42,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("looking")
     for run_id, code, more in RUNS:
         assert one_run(folder, run_id, *more).code == code
-        time.sleep(1 - time.time() % 1)  # records tell seconds apart
+        if run_id != RUNS[-1][0]:
+            time.sleep(1 - time.time() % 1)  # records tell seconds apart
     return folder
 
 

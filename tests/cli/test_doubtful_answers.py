@@ -143,7 +143,7 @@ def said_twice(pause_s: float) -> Fault:
 @pytest.mark.parametrize("pause_s", [0.0, 0.003, 0.02])
 def test_a_late_second_copy_is_no_answer_to_the_next(raw_server: Start, tmp_path: Path, pause_s: float) -> None:
     """A response that a server sends twice is never scored against the question that comes next on its connection."""
-    server = raw_server(striking(said_twice(pause_s), every=4, first=1, otherwise=numbered))
+    server = raw_server(striking(said_twice(pause_s), every=8, first=1, otherwise=numbered))
     ran = gated(tmp_path, server.url, "client.concurrency=1", "client.request_timeout_s=5", "client.attempts=3")
     assert (ran.code, ran.data["accuracy"], ran.data["counts"]["lost"]) == (0, 1.0, 0)
 

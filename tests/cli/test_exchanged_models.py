@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
 import time
@@ -124,8 +125,7 @@ def test_two_fingerprints_in_streams(raw_server: Start, tmp_path: Path) -> None:
     assert "system_fingerprint fp-1 before, fp-2 after" in ran.data["reason"]
 
 
-@pytest.mark.parametrize("other", [("/models/int4", "fp-1"), ("/models/bf16", "fp-2")], ids=["root", "fingerprint"])
-def test_going_on_with_another_model(raw_server: Start, tmp_path: Path, other: tuple[str, str]) -> None:
+def test_going_on_with_another_model(raw_server: Start, tmp_path: Path) -> None:
     """A run that is resumed compares both with the server that began it, before it asks a question."""
     is_over = threading.Event()
 
@@ -135,20 +135,23 @@ def test_going_on_with_another_model(raw_server: Start, tmp_path: Path, other: t
         return serving(lambda: LISTED, lambda: "fp-1")(request)
 
     server = raw_server(first)
-    process = start(tmp_path, *attached(server.url, "client.concurrency=1"), "--run-id", "two")
-    wait_for_answers(tmp_path, "two", 8)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    process = start(begun, *attached(server.url, "client.concurrency=1"), "--run-id", "two")
+    wait_for_answers(begun, "two", 8)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     is_over.set()
     server.stop()
-    root, fingerprint = other
-    second = RawServer(serving(lambda: LISTED | {"root": root}, lambda: fingerprint), port=server.port)
-    second.start()
-    ran = here(tmp_path, "run", "--resume", "two", "--json")
-    second.stop()
-    assert (ran.code, ran.data["reason_code"], asked(second)) == (3, "server-changed", 0)
-    assert "the server is another than the one that began the run" in ran.data["reason"]
+    for changed, root, fingerprint in (("root", "/models/int4", "fp-1"), ("fingerprint", "/models/bf16", "fp-2")):
+        folder = shutil.copytree(begun, tmp_path / changed)
+        second = RawServer(serving(lambda: LISTED | {"root": root}, lambda: fingerprint), port=server.port)  # noqa: B023
+        second.start()
+        ran = here(folder, "run", "--resume", "two", "--json")
+        second.stop()
+        assert (ran.code, ran.data["reason_code"], asked(second)) == (3, "server-changed", 0)
+        assert "the server is another than the one that began the run" in ran.data["reason"]
 
 
 def test_a_model_list_that_drips(raw_server: Start, tmp_path: Path) -> None:
@@ -163,6 +166,6 @@ def test_a_model_list_that_drips(raw_server: Start, tmp_path: Path) -> None:
     def handle(request: Request) -> bytes | Iterator[bytes]:
         return dripping() if request.path == "/v1/models" else right(request)
 
-    ran = here(tmp_path, *attached(raw_server(handle).url, "engine.startup_timeout_s=2"), "--json")
+    ran = here(tmp_path, *attached(raw_server(handle).url, "engine.startup_timeout_s=1"), "--json")
     assert (ran.code, ran.data["reason_code"]) == (3, "not-ready")
-    assert "cannot be verified after 2 s and" in ran.data["reason"]
+    assert "cannot be verified after 1 s and" in ran.data["reason"]

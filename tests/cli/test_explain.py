@@ -9,7 +9,8 @@ import pytest
 
 from command_line import here
 from gatekit.records.canonical import canonical_json, digest
-from nights import run_nights, series
+from kept_nights import keep_nights
+from nights import Night, series
 
 
 def explained(folder: Path, *overrides: str) -> dict[str, str]:
@@ -49,7 +50,9 @@ def test_a_floor_that_fails(tmp_path: Path) -> None:
 
 def test_lost_answers_both_ways(tmp_path: Path) -> None:
     """Lost answers are counted wrong and right, and the limit on them is named."""
-    said = explained(tmp_path, "engine.faults.http_500=0.1", "client.attempts=1", "gate.method=exact_binomial")
+    said = explained(
+        tmp_path, "task.n=400", "engine.faults.http_500=0.1", "client.attempts=1", "gate.method=exact_binomial"
+    )
     assert "missing answers wrong: " in said["two-sided"]
     assert said["two-sided"].count(", FAIL") == 1
     assert "over the limit of 1%" in said["lost"]
@@ -69,8 +72,8 @@ def test_json(tmp_path: Path) -> None:
 
 def test_another_verdict_than_stored_is_said(tmp_path: Path) -> None:
     """A record that holds a verdict its counts do not give is called out, with both verdicts."""
-    ran = here(tmp_path, "--run-id", "r", "gate.method=exact_binomial", "--json")
-    path = tmp_path / ran.data["record"]
+    keep_nights(tmp_path, [Night("r", 0.95, 1, "2026-08-30")], "gate.method=exact_binomial")
+    path = tmp_path / ".gatekit" / "runs" / "r" / "record.json"
     plain = json.loads(path.read_text())
     del plain["digest"]
     plain["verdict"]["outcome"] = "FAIL"
@@ -86,7 +89,7 @@ def test_another_verdict_than_stored_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "code"), [((), 2), (("nothing",), 2), (("a", "b"), 2)])
 def test_wrong_input(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
     """A missing or unknown run is exit 2 and one sentence."""
-    here(tmp_path, "--run-id", "r", "task.n=22")
+    keep_nights(tmp_path, [Night("r", 0.95, 1, "2026-08-30")], "task.n=22")
     ran = here(tmp_path, "explain", *arguments)
     assert ran.code == code
     assert ran.err.startswith("gatekit: ")
@@ -95,7 +98,7 @@ def test_wrong_input(tmp_path: Path, arguments: tuple[str, ...], code: int) -> N
 def test_a_verdict_on_history(tmp_path: Path) -> None:
     """The run that a verdict rests on is read again: McNemar's numbers stand there and nothing differs."""
     for seed, name in enumerate(("old", "new")):
-        here(tmp_path, "--run-id", name, "gate=auto", "gate.observed=null", f"engine.flip_seed={seed}")
+        here(tmp_path, "--run-id", name, "gate=auto", "gate.observed=null", f"engine.flip_seed={seed}", "task.n=400")
     said = here(tmp_path, "explain", "new").out
     assert "rests on     old (" in said
     assert "p = P(Bin(" in said
@@ -105,7 +108,7 @@ def test_a_verdict_on_history(tmp_path: Path) -> None:
 
 def test_a_verdict_whose_history_is_gone(tmp_path: Path) -> None:
     """Without the record of a run that it rests on the rule is shown as stored, and the run is named."""
-    here(tmp_path, "--run-id", "old", "gate=auto", "gate.observed=null", "task.n=200")
+    keep_nights(tmp_path, [Night("old", 0.95, 1, "2026-08-30")], "gate=auto", "gate.observed=null", "task.n=200")
     here(tmp_path, "--run-id", "new", "gate=auto", "gate.observed=null", "task.n=200", "engine.flip_seed=9")
     next(tmp_path.rglob("runs/old/record.json")).unlink()
     shown = here(tmp_path, "explain", "new")
@@ -117,12 +120,12 @@ def test_a_verdict_whose_history_is_gone(tmp_path: Path) -> None:
 def test_a_paired_test_beside_a_rule_without_history(tmp_path: Path) -> None:
     """The builds of a test question by question come from the series as it was, where the rule itself names none."""
     asked = ("task.n=100", "task.order_seed=1", "gate.delta=0.1", "engine.dispersion=0.5")
-    run_nights(tmp_path, series("night", 0.95, 3, first="2026-08-30"), "gate=auto", *asked)
+    keep_nights(tmp_path, series("night", 0.95, 3, first="2026-08-30"), "gate=auto", *asked)
     stop = ("gate.method=exact_binomial", "gate.early_stop=paired_sprt", "engine.latency={}", "engine.accuracy=0.2")
     in_order = "client.concurrency=1"  # one late answer of many in flight, and the count alone is sure before the test
     bad = here(tmp_path, "--run-id", "bad", *asked, *stop, in_order, "--json")
     assert (bad.code, bad.data["reason_code"]) == (1, "sequential-fail"), bad.err
-    run_nights(tmp_path, series("later", 0.951, 1, first="2099-01-01"), "gate=auto", *asked)
+    keep_nights(tmp_path, series("later", 0.951, 1, first="2099-01-01"), "gate=auto", *asked)
     said = " ".join(here(tmp_path, "explain", "bad").out.split())
     assert "the log likelihood ratio is" in said
     assert "today computed anew from the record: FAIL, as stored" in said

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Ran, here
-from nights import run_nights, series
+from kept_nights import keep_nights
+from nights import series
 
 SIMULATED = ("hw=b200", "engine=sim", "task=gsm8k_synth", "gate=auto", "gate.floor=null", "gate.observed=null")
 RAW = ("model=laguna_nvfp4_completions", *SIMULATED)
@@ -36,7 +37,7 @@ def lived_through(folder: Path, n: int, *, norm: int, nights: int) -> None:
         (*asked, f"gate.baseline_builds={norm}") for asked in (RAW, CHAT, BEFORE_THE_SWITCH)
     )
     first = (date(2026, 9, 1) - timedelta(days=nights)).isoformat()
-    run_nights(folder, series("raw", 0.87, nights, first=first), *raw_asked, f"task.n={n}")
+    keep_nights(folder, series("raw", 0.87, nights, first=first), *raw_asked, f"task.n={n}")
     (raw,) = recompute(folder, raw_asked, n, "--json").data["thresholds"]
     assert len(raw["lock"]["used"]) == norm, "the norm is the first builds, and no later one"
     assert raw["lock"]["used"][0] == "raw-00"
@@ -63,7 +64,7 @@ def lived_through(folder: Path, n: int, *, norm: int, nights: int) -> None:
     assert two_needed.code == 4
     assert "moderated_t: 1 comparable run, need 2 of different builds" in two_needed.out
 
-    run_nights(folder, series("chat", 0.91, 5, first="2026-09-02"), *chat_asked, f"task.n={n}")
+    keep_nights(folder, series("chat", 0.91, 5, first="2026-09-02"), *chat_asked, f"task.n={n}")
     refused = recompute(folder, chat_asked, n, "--write")
     assert refused.code == 2, "fewer builds are no silent match for more"
     assert f"not written: the lock in place is that of another series ({SWITCH}" in refused.out

@@ -12,23 +12,48 @@ import nights
 from command_line import Ran, here, record
 from gatekit.history import index
 from gatekit.history.place import Place
+from gatekit.records.run import record_to_plain
+from gatekit.records.verdict import Outcome
+from kept_nights import keep_nights
+from nights import Night, series
 
+GATE = ("gate=auto", "gate.observed=null")
 NIGHTS = ((0.95, 1), (0.951, 2), (0.949, 3))
 
 
 def night(folder: Path, run_id: str, accuracy: float, flips: int, *more: str) -> Ran:
     """One night of the simulated model; each accuracy is another engine build."""
-    gate = ("gate=auto", "gate.observed=null")
-    return nights.night(folder, *gate, f"engine.accuracy={accuracy}", f"engine.flip_seed={flips}", *more, run_id=run_id)
+    return nights.night(folder, *GATE, f"engine.accuracy={accuracy}", f"engine.flip_seed={flips}", *more, run_id=run_id)
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with three healthy nights of different builds at n = 1319."""
     folder = tmp_path_factory.mktemp("nights")
-    codes = [night(folder, f"night-{flips}", accuracy, flips).code for accuracy, flips in NIGHTS]
-    assert codes == [4, 0, 0]
+    made = [Night(f"night-{flips}", accuracy, flips, f"2026-08-{flips:02d}") for accuracy, flips in NIGHTS]
+    records = keep_nights(folder, made, *GATE)
+    assert [record.verdict.outcome for record in records] == [Outcome.INCONCLUSIVE, Outcome.PASS, Outcome.PASS]
     return folder
+
+
+@pytest.mark.parametrize("more", [(), ("protocol=chat_5shot", "protocol.temperature=0.7", "protocol.repeats=2")])
+def test_kept_nights_are_those_of_runs(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """What tests keep as nights without a server are the records of runs, but for what only a server has."""
+    some = series("night", 0.9, 2, first="2026-08-30", step=0.01)
+    asked = ("task.n=20", *GATE, *more)
+    ran, kept = (
+        [record_to_plain(record) for record in make(tmp_path / name, some, *asked)]
+        for name, make in (("ran", nights.run_nights), ("kept", keep_nights))
+    )
+    for plain in (*ran, *kept):
+        for name in ("digest", "previous", "events"):
+            del plain[name]
+        plain["spec"]["history"]["dir"] = plain["served"]["model"] = plain["served"]["base_url"] = None
+        for name in ("log", "listener", "listed.root", "listed.owned_by"):
+            plain["served"]["details"].pop(name, None)
+        for seen in plain["observations"]:
+            del seen["latency_s"]
+    assert kept == ran
 
 
 def rule(ran: Ran) -> Any:
@@ -64,7 +89,7 @@ def test_three_nights_see_two_points(history: Path) -> None:
 
 def test_a_repeated_build_is_one_observation(history: Path) -> None:
     """The same build again, with other answers, adds nothing to its first run."""
-    assert night(history, "again", 0.949, 11).code == 0
+    assert keep_nights(history, [Night("again", 0.949, 11, "2026-08-10")], *GATE)[0].verdict.outcome is Outcome.PASS
     more = rule(night(history, "more", 0.9501, 12))
     assert "again" not in more["used"]
     assert "night-3" in more["used"]
@@ -82,9 +107,12 @@ def test_history_of_one_run_is_the_documented_rule(tmp_path: Path) -> None:
 
 def test_other_protocols_and_other_hardware_are_left_out(tmp_path: Path) -> None:
     """Runs of another protocol or machine are no history, counted by reason; hardware can be declared equal."""
-    night(tmp_path, "short", 0.95, 1, "task.n=40")
-    night(tmp_path, "tokens", 0.95, 1, "task.n=60", "protocol.max_tokens=300")
-    night(tmp_path, "elsewhere", 0.95, 1, "task.n=60", "hw.name=othercpu")
+    for name, asked in (
+        ("short", ("task.n=40",)),
+        ("tokens", ("task.n=60", "protocol.max_tokens=300")),
+        ("elsewhere", ("task.n=60", "hw.name=othercpu")),
+    ):
+        keep_nights(tmp_path, [Night(name, 0.95, 1, "2026-08-30")], *GATE, *asked)
     ran = night(tmp_path, "tonight", 0.951, 2, "task.n=60")
     assert (ran.code, ran.data["reason_code"]) == (4, "history-too-short")
     assert "1 hardware othercpu" in ran.data["reason"]
@@ -100,18 +128,9 @@ def test_other_protocols_and_other_hardware_are_left_out(tmp_path: Path) -> None
     assert told.endswith("not comparable")
 
 
-def test_runs_that_measured_nothing_are_no_history(tmp_path: Path) -> None:
-    """After INFRA runs alone the history is as good as empty."""
-    broken = ("engine.faults={drop: 1.0}", "client.attempts=1")
-    assert night(tmp_path, "infra", 0.95, 1, "task.n=40", *broken).code == 3
-    ran = night(tmp_path, "tonight", 0.95, 1, "task.n=40")
-    assert ran.code == 4
-    assert ran.data["reason"] == "0 comparable runs, need 1; left out: 1 INFRA"
-
-
 def test_a_wrong_clock_is_flagged(tmp_path: Path) -> None:
     """An earlier run that is dated after this one is told of, and its place stays that of its arrival."""
-    night(tmp_path, "a", 0.95, 1, "task.n=40")
+    keep_nights(tmp_path, [Night("a", 0.95, 1, "2026-08-30")], *GATE, "task.n=40")
     history = tmp_path / ".gatekit"
     stored = history / "runs" / "a" / "record.json"
     from gatekit.records.canonical import canonical_json, digest
@@ -130,7 +149,7 @@ def test_a_wrong_clock_is_flagged(tmp_path: Path) -> None:
 
 def test_a_gate_without_alpha_is_found_before_anything_starts(tmp_path: Path) -> None:
     """A history rule without a false-alarm rate exits 2 and leaves no record."""
-    night(tmp_path, "a", 0.95, 1, "task.n=40")
+    keep_nights(tmp_path, [Night("a", 0.95, 1, "2026-08-30")], *GATE, "task.n=40")
     ran = night(tmp_path, "b", 0.951, 2, "task.n=40", "gate.budget=null")
     assert ran.code == 2
     assert not (tmp_path / ".gatekit" / "runs" / "b" / "record.json").exists()

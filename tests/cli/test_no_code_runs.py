@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -75,14 +76,14 @@ OVERRIDES = (
 )
 
 
-def lay(folder: Path, text: str) -> None:
+def lay(folder: Path, text: str, name: str = "mine") -> None:
     (folder / "conf" / "model").mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / "model" / "mine.yaml").write_text(text)
+    (folder / "conf" / "model" / f"{name}.yaml").write_text(text)
 
 
 def is_quiet(folder: Path) -> bool:
     """Whether nothing ran, and nothing was left."""
-    return not Path("PWN").exists() and {path.name for path in folder.iterdir()} <= {"conf", "hydra_plugins"}
+    return not (folder / "PWN").exists() and {path.name for path in folder.iterdir()} <= {"conf", "hydra_plugins"}
 
 
 Arguments = Callable[[str], list[str]]
@@ -90,13 +91,11 @@ ON_A_FILE: dict[str, list[str]] = {
     "run": ["--config-dir", "conf", "model=mine"],
     "sweep": ["-m", "--config-dir", "conf", "model=mine,simulated"],
     "plan": ["plan", "--config-dir", "conf", "model=mine"],
-    "validate": ["validate"],
     "validate one file": ["validate", "conf/model/mine.yaml", "--format", "sarif"],
-    "audit": ["audit", "--config-dir", "conf"],
     "audit one": ["audit", "--config-dir", "conf", "model=mine"],
     "thresholds": ["thresholds", "recompute", "--config-dir", "conf", "model=mine"],
-    "lint": ["lint", "--config-dir", "conf"],
 }
+ON_A_FOLDER = (["validate"], ["audit", "--config-dir", "conf"], ["lint", "--config-dir", "conf"])
 
 
 @pytest.mark.parametrize("command", ON_A_FILE)
@@ -108,6 +107,17 @@ def test_files(tmp_path: Path, command: str) -> None:
         ran = here(tmp_path, *ON_A_FILE[command])
         assert ran.code == 2, (name, ran.out, ran.err)
         assert is_quiet(tmp_path), name
+
+
+@pytest.mark.parametrize("command", ON_A_FOLDER, ids=lambda command: command[0])
+def test_folders(tmp_path: Path, command: list[str]) -> None:
+    """Each command that reads whole folders refuses every payload in one of them, by the name of its file."""
+    for number, text in enumerate(FILES.values()):
+        lay(tmp_path, text, f"payload{number}")
+    ran = here(tmp_path, *command)
+    assert (ran.code, is_quiet(tmp_path)) == (2, True)
+    for number, name in enumerate(FILES):
+        assert re.search(rf"^(?:gatekit: )?conf/model/payload{number}\.yaml:", ran.out + ran.err, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("command", [["run"], ["plan"], ["audit"], ["thresholds", "recompute"]], ids=" ".join)

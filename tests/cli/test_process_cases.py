@@ -18,21 +18,17 @@ from typing import Any
 
 import pytest
 
-import small_server
-from command_line import Ran, environment, gatekit, here, record, servers, wait_for_answers, within_rights
+from command_line import Ran, environment, here, record, servers, wait_for_answers, within_rights
+from gatekit.engine import launch, launched, reap
 from gatekit.engine.containment import can_make_pid_namespace
 from gatekit.engine.process_stat import process_stat
 from gatekit.engine.run_mark import OWNER_MARKER
 from gatekit.engine.server_log import CAP_BYTES
-from small_server import arguments, install, left_after, start
+from small_server import arguments, install, left_after, run, run_apart, start
 
 SLOW = "time.sleep(0.3)"
 MANY = ("client.concurrency=4", "task.n=200")
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-
-
-def run(folder: Path, *more: str, extra: dict[str, str], before: tuple[str, ...] = ()) -> Ran:
-    return small_server.run(folder, *more, extra=extra, before=before)
 
 
 def log_of(ran: Ran, folder: Path) -> Path:
@@ -83,7 +79,7 @@ def test_p01_p03_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals, 
     run_id = name()
     extra = install(tmp_path, before=STUBBORN, on_post=SLOW)
     with begun(tmp_path, *MANY, "--run-id", run_id, extra=extra) as process:
-        wait_for_answers(tmp_path, run_id, 13)
+        wait_for_answers(tmp_path, run_id, 5)
         kept = (tmp_path / ".gatekit" / "runs" / run_id / "journal.jsonl").read_bytes()
         signalled = time.monotonic()
         process.send_signal(number)
@@ -98,7 +94,7 @@ def test_p02_two_signals(tmp_path: Path) -> None:
     run_id = name()
     extra = install(tmp_path, before=STUBBORN, on_post=SLOW)
     with begun(tmp_path, *MANY, "--run-id", run_id, extra=extra) as process:
-        wait_for_answers(tmp_path, run_id, 8)
+        wait_for_answers(tmp_path, run_id, 5)
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
@@ -114,7 +110,7 @@ def test_p05_never_ready(tmp_path: Path) -> None:
     """At the deadline the run is INFRA with the last 50 lines and the path of the log, and the server is gone."""
     before = "for i in range(60): print('loading', i, flush=True)\ntime.sleep(300)"
     run_id = name()
-    ran = run(tmp_path, "engine.startup_timeout_s=3", "--run-id", run_id, extra=install(tmp_path, before=before))
+    ran = run(tmp_path, "engine.startup_timeout_s=2", "--run-id", run_id, extra=install(tmp_path, before=before))
     assert (ran.code, ran.data["reason_code"]) == (3, "not-ready")
     assert str(log_of(ran, tmp_path).name) in ran.data["hint"]
     logged = [event for event in record(ran, tmp_path)["events"] if event.startswith("server log: ")]
@@ -124,17 +120,14 @@ def test_p05_never_ready(tmp_path: Path) -> None:
 
 def test_p06_death_while_loading(tmp_path: Path) -> None:
     """A server that exits while it loads is noticed within two seconds, with its exit code and its last words."""
-    before = "print('loading', flush=True); time.sleep(1); print('CUDA out of memory', flush=True); sys.exit(1)"
-    with begun(tmp_path, "engine.startup_timeout_s=600", extra=install(tmp_path, before=before)) as process:
-        log = _await_text(tmp_path, "CUDA out of memory")
-        died = time.monotonic()
-        out, _ = process.communicate(timeout=60)
-        waited_s = time.monotonic() - died
-    found = json.loads(out)
-    assert (process.returncode, found["reason_code"]) == (3, "server-died")
-    assert "exit code 1" in found["reason"]
-    assert "CUDA out of memory" in found["reason"]
-    assert log.name in found["reason"]
+    died = "open(os.path.join(HERE, 'died'), 'w').write(str(time.monotonic()))"
+    before = f"print('loading', flush=True); print('CUDA out of memory', flush=True); {died}; sys.exit(1)"
+    ran = run(tmp_path, "engine.startup_timeout_s=600", extra=install(tmp_path, before=before))
+    waited_s = time.monotonic() - float((tmp_path / "bin" / "died").read_text())
+    assert (ran.code, ran.data["reason_code"]) == (3, "server-died")
+    assert "exit code 1" in ran.data["reason"]
+    assert "CUDA out of memory" in ran.data["reason"]
+    assert log_of(ran, tmp_path).name in ran.data["reason"]
     assert waited_s < 20  # with the whole end of the run on a loaded machine; the deadline is 600 s
 
 
@@ -158,7 +151,7 @@ def test_a_death_is_noticed_during_a_request_that_hangs(tmp_path: Path) -> None:
 
 def test_a_request_that_hangs_hides_no_stall(tmp_path: Path) -> None:
     """A server that is healthy, takes a request and then does nothing is given up while that request still waits."""
-    options = ("engine.startup_timeout_s=600", "engine.stall_timeout_s=4")
+    options = ("engine.startup_timeout_s=600", "engine.stall_timeout_s=2")
     ran = run(tmp_path, *options, extra=install(tmp_path, on_post="time.sleep(300)"))
     assert (ran.code, ran.data["reason_code"]) == (3, "server-stalled")
 
@@ -189,7 +182,7 @@ def test_a_silent_stall_is_told_and_ends_where_asked_for(tmp_path: Path) -> None
 
 def test_e05_completions_that_fail_for_a_while(tmp_path: Path) -> None:
     """Health and model list are no readiness: a server whose completions are 503 at first is waited for."""
-    on_post = "if len(POSTS) < 8:\n    self.send(503, {'error': 'loading'})\n    return"
+    on_post = "if len(POSTS) < 4:\n    self.send(503, {'error': 'loading'})\n    return"
     ran = run(tmp_path, extra=install(tmp_path, on_post=on_post))
     assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
     assert "HTTP 503" in ran.err
@@ -199,14 +192,14 @@ def test_e06_completions_that_hang_for_ever(tmp_path: Path) -> None:
     """A server that is healthy and never answers ends at the start-up deadline, and is gone."""
     run_id = name()
     extra = install(tmp_path, on_post="time.sleep(300)")
-    ran = run(tmp_path, "engine.startup_timeout_s=4", "--run-id", run_id, extra=extra)
+    ran = run(tmp_path, "engine.startup_timeout_s=2", "--run-id", run_id, extra=extra)
     assert (ran.code, ran.data["reason_code"], ran.data["accuracy"]) == (3, "not-ready", None)
     assert servers(run_id) == []
 
 
 def test_the_limit_of_a_wait_for_somebody_elses_server(tmp_path: Path) -> None:
     """A server that gatekit did not start cannot be watched: how long it is waited for is said."""
-    ran = gatekit(tmp_path, "engine=external", "engine.base_url=http://127.0.0.1:9", "engine.startup_timeout_s=1")
+    ran = here(tmp_path, "engine=external", "engine.base_url=http://127.0.0.1:9", "engine.startup_timeout_s=1")
     assert ran.code == 3
     assert "waiting for http://127.0.0.1:9: up to 1 s: cannot connect" in ran.err
 
@@ -263,8 +256,9 @@ def test_p08_p09_a_flood_of_output(tmp_path: Path, flood: str) -> None:
     assert log_of(ran, tmp_path).stat().st_size <= CAP_BYTES
 
 
-def test_p10_a_server_that_ignores_sigterm(tmp_path: Path) -> None:
+def test_p10_a_server_that_ignores_sigterm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its run ends as any other, the server killed after the grace."""
+    monkeypatch.setattr(launch, "GRACE_S", 0.5)
     run_id = name()
     ran = run(tmp_path, "--run-id", run_id, extra=install(tmp_path, before=STUBBORN))
     assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
@@ -288,9 +282,10 @@ def leftover(folder: Path, run_id: str, **more: str) -> Iterator[subprocess.Pope
             process.kill()
 
 
-def test_p11_a_leftover_is_told_and_reaped(tmp_path: Path) -> None:
+def test_p11_a_leftover_is_told_and_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new run warns of what an earlier one left, with pid and command; `reap` lists it harmlessly and ends it, and
     never touches a process without the mark of a dead gatekit."""
+    monkeypatch.setattr(launched, "TERM_GRACE_S", 0.0)  # the time that one of a run that just ended is given
     run_id = name()
     (tmp_path / ".gatekit" / "runs" / run_id).mkdir(parents=True)
     stranger = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(300)", "vllm", run_id])
@@ -301,13 +296,13 @@ def test_p11_a_leftover_is_told_and_reaped(tmp_path: Path) -> None:
             assert ran.code == 0
             assert str(left.pid) in warning
             assert "`gatekit reap --kill`" in warning
-            listed = gatekit(tmp_path, "reap", "--dir", ".gatekit")
+            listed = here(tmp_path, "reap", "--dir", ".gatekit")
             assert listed.code == 3
             assert listed.out.startswith(f"left over: pid {left.pid}, run {run_id}, ")
             assert "sk-hidden" not in listed.out
             assert "\x1b" not in listed.out
             assert len(listed.out.splitlines()) == 1
-            killed = gatekit(tmp_path, "reap", "--kill", "--json", "--dir", ".gatekit")
+            killed = here(tmp_path, "reap", "--kill", "--json", "--dir", ".gatekit")
             assert killed.code == 0
             assert [(one["pid"], one["is_left"]) for one in killed.data["leftovers"]] == [(left.pid, False)]
             assert left.wait(5) == -signal.SIGTERM
@@ -315,7 +310,7 @@ def test_p11_a_leftover_is_told_and_reaped(tmp_path: Path) -> None:
     finally:
         stranger.kill()
         stranger.wait()
-    again = gatekit(tmp_path, "reap", "--dir", ".gatekit")
+    again = here(tmp_path, "reap", "--dir", ".gatekit")
     assert (again.code, again.out) == (0, "no leftovers\n")
 
 
@@ -325,14 +320,16 @@ def test_a_living_run_is_never_reaped(tmp_path: Path) -> None:
     with begun(tmp_path, *MANY, "--run-id", run_id, extra=install(tmp_path, on_post=SLOW)) as process:
         wait_for_answers(tmp_path, run_id, 3)
         before = set(servers(run_id))
-        ran = gatekit(tmp_path, "reap", "--kill", "--dir", ".gatekit")
+        ran = here(tmp_path, "reap", "--kill", "--dir", ".gatekit")
         assert (ran.code, ran.out) == (0, "no leftovers\n")
         assert set(servers(run_id)) == before
         assert process.poll() is None
 
 
-def test_a_stubborn_leftover_and_its_group(tmp_path: Path) -> None:
+def test_a_stubborn_leftover_and_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ignores SIGTERM is killed, and so is a member of its process group whose environment hides the mark."""
+    assert reap.stop_leftovers.__kwdefaults__ is not None
+    monkeypatch.setitem(reap.stop_leftovers.__kwdefaults__, "grace_s", 0.5)
     run_id = name()
     (tmp_path / ".gatekit" / "runs" / run_id).mkdir(parents=True)
     code = (
@@ -348,9 +345,9 @@ def test_a_stubborn_leftover_and_its_group(tmp_path: Path) -> None:
     with subprocess.Popen(argv, env=env, start_new_session=True, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
-        found = gatekit(tmp_path, "reap", "--json", "--dir", ".gatekit").data["leftovers"]
+        found = here(tmp_path, "reap", "--json", "--dir", ".gatekit").data["leftovers"]
         assert {one["pid"] for one in found} == {process.pid, child}
-        assert gatekit(tmp_path, "reap", "--kill", "--dir", ".gatekit").code == 0
+        assert here(tmp_path, "reap", "--kill", "--dir", ".gatekit").code == 0
         assert process.wait(5) == -signal.SIGKILL
         gone = process_stat(child)
         assert gone is None or gone.is_dead
@@ -369,14 +366,14 @@ def test_reap_refuses_a_history_that_is_not_there(tmp_path: Path) -> None:
 def test_p13_an_ascii_terminal(tmp_path: Path) -> None:
     """A model that answers in emoji to an ASCII terminal changes no verdict."""
     extra = install(tmp_path, on_post="text = '\\U0001f600 ' + text") | {"LANG": "C", "LC_ALL": "C"}
-    ran = run(tmp_path, extra={**extra, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    ran = run_apart(tmp_path, extra={**extra, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
 
 
 def test_p14_few_open_files(tmp_path: Path) -> None:
     """More requests at once than files may be open is wrong input, in one line, before anything starts."""
     limited = ("sh", "-c", 'ulimit -n 256 && exec "$@"', "sh")
-    ran = run(tmp_path, "client.concurrency=512", extra=install(tmp_path), before=limited)
+    ran = run_apart(tmp_path, "client.concurrency=512", extra=install(tmp_path), before=limited)
     assert (ran.code, ran.data["reason_code"]) == (2, "too-few-files")
     assert len(ran.err.splitlines()) == 1
     assert not (tmp_path / ".gatekit").exists()
@@ -395,7 +392,7 @@ def test_p15_a_clock_that_is_set_back(tmp_path: Path) -> None:
     extra = install(tmp_path, on_post="open(os.path.join(HERE, 'asked'), 'w').close()") | {
         "PYTHONPATH": str(tmp_path / "site")
     }
-    ran = run(tmp_path, "client.concurrency=2", extra=extra)
+    ran = run_apart(tmp_path, "client.concurrency=2", extra=extra)
     assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
     stored = record(ran, tmp_path)
     assert stored["finished_at"] < stored["started_at"]  # the clock was set back indeed
@@ -459,16 +456,19 @@ sys.exit(int(code))
 """
 
 
-@pytest.mark.parametrize("home", [None, "read-only", "/nonexistent"])
-def test_p17_no_home(tmp_path: Path, home: str | None) -> None:
-    """A home that is unset, read-only or not there changes no verdict."""
-    before: tuple[str, ...] = ("env", "-u", "HOME")
-    if home is not None:
-        folder = tmp_path / "home" if home == "read-only" else Path(home)
-        before = (*within_rights(), "env", f"HOME={folder}")
-        if home == "read-only":
-            folder.mkdir(mode=0o500)
-    ran = run(tmp_path, extra=install(tmp_path), before=before)
+@pytest.mark.parametrize("home", [None, "/nonexistent"])
+def test_p17_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
+    """A home that is unset or not there changes no verdict."""
+    monkeypatch.delenv("HOME", raising=False)
+    ran = run(tmp_path, extra=install(tmp_path) | ({} if home is None else {"HOME": home}))
+    assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
+
+
+def test_p17_a_home_that_is_read_only(tmp_path: Path) -> None:
+    """The same of a home that nothing can be written to, imports included."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o500)
+    ran = run_apart(tmp_path, extra=install(tmp_path) | {"HOME": str(home)}, before=within_rights())
     assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
 
 
@@ -476,30 +476,21 @@ def test_p17_no_home(tmp_path: Path, home: str | None) -> None:
 
 
 def test_p19_two_runs_at_once(tmp_path: Path) -> None:
-    """Two runs on one machine each talk to their own server alone."""
-    folders = [tmp_path / "a", tmp_path / "b"]
-    began = []
+    """Two runs on one machine each talk to their own server alone, while both are asked."""
+    first, second = folders = [tmp_path / "a", tmp_path / "b"]
+    both_asked = "print('asked for', data['model'], flush=True)\nopen(os.path.join(HERE, 'asked'), 'w').close()\n"
+    both_asked += (
+        f"while not all(map(os.path.exists, {[str(one / 'bin' / 'asked') for one in folders]})): time.sleep(0.01)"
+    )
+    extras = []
     for folder in folders:
         folder.mkdir()
-        extra = install(folder, on_post="print('asked for', data['model'], flush=True)")
-        began.append(start(folder, extra=extra))
-    ended = [(process.communicate(timeout=120)[0], process.returncode) for process in began]
-    for folder, (out, code) in zip(folders, ended, strict=True):
-        found = json.loads(out)
-        assert (code, found["counts"]["correct"]) == (0, 40)
-        stored = json.loads((folder / found["record"]).read_text())
-        asked = set((folder / found["record"]).parent.joinpath("server.log").read_text().split())
-        assert asked == {"asked", "for", stored["served"]["model"]}
-
-
-def test_a_run_from_a_helper_thread(tmp_path: Path) -> None:
-    """A whole run works in a thread that is not the main one, which has no signals."""
-    code = (
-        "import os, sys, threading\nfrom gatekit.cli.run import run\ncodes = []\n"
-        "thread = threading.Thread(target=lambda: codes.append(int(run(sys.argv[1:], environ=os.environ))))\n"
-        "thread.start(); thread.join(); sys.exit(codes[0] if codes else 70)"
-    )
-    argv = [sys.executable, "-c", code, *arguments()]
-    extra = install(tmp_path)
-    done = subprocess.run(argv, cwd=tmp_path, env=environment(extra), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+        extras.append(install(folder, on_post=both_asked))
+    with begun(first, extra=extras[0]) as process:
+        there = run(second, extra=extras[1])
+        out, err = process.communicate(timeout=120)
+        ended = [Ran(code=process.returncode, out=out, err=err), there]
+    for folder, ran in zip(folders, ended, strict=True):
+        assert (ran.code, ran.data["counts"]["correct"]) == (0, 40)
+        asked = set(log_of(ran, folder).read_text().split())
+        assert asked == {"asked", "for", record(ran, folder)["served"]["model"]}

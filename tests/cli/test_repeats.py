@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +15,28 @@ import pytest
 import killed_runs
 from command_line import Ran, attached, here, kept, record, start, wait_for_answers
 from fault_server import question_of
-from nights import run_nights, series
+from kept_nights import keep_nights
+from nights import series
 from raw_server import Handler, Request, Start, completion, http
 from right_answers import is_question, reference, right
 
 SAMPLED = ("protocol.temperature=0.7", "protocol.repeats=3")
 AUTO = ("gate=auto", "gate.observed=null")  # without history nothing is decided, and no run stops early
 SIM = ("task.n=20", "engine.latency={}", "engine.flip_seed=7", "engine.accuracy=0.8", *AUTO, *SAMPLED)
+
+
+@pytest.fixture(scope="module")
+def sampled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """A folder with one such run, `a`, and what it printed. Only to be copied."""
+    folder = tmp_path_factory.mktemp("sampled")
+    return folder, here(folder, *SIM, "--run-id", "a", "--json")
+
+
+@pytest.fixture
+def ran(sampled_once: tuple[Path, Ran], tmp_path: Path) -> Ran:
+    """What it printed, with its history in the test's folder."""
+    shutil.copytree(sampled_once[0], tmp_path, dirs_exist_ok=True)
+    return sampled_once[1]
 
 
 def cell(seen: dict[str, Any]) -> tuple[int, int]:
@@ -140,9 +156,8 @@ def test_repeat_0_is_not_written(tmp_path: Path) -> None:
     assert "protocol.repeats" not in record(ran, tmp_path)["comparability"]["fields"]
 
 
-def test_what_a_record_holds(tmp_path: Path) -> None:
+def test_what_a_record_holds(tmp_path: Path, ran: Ran) -> None:
     """One answer to each question and repeat, in asking order; the count is that of answers, and the key names it."""
-    ran = here(tmp_path, *SIM, "--json")
     stored = record(ran, tmp_path)
     ids = stored["dataset"]["question_ids"]
     assert ids == ids[:20] * 3
@@ -156,9 +171,8 @@ def test_what_a_record_holds(tmp_path: Path) -> None:
     assert here(tmp_path, "history", "verify").code == 0
 
 
-def test_answers_are_scored_anew_repeat_by_repeat(tmp_path: Path) -> None:
+def test_answers_are_scored_anew_repeat_by_repeat(tmp_path: Path, ran: Ran) -> None:
     """Another extractor reads each repeat's own text."""
-    ran = here(tmp_path, *SIM, "--run-id", "a", "--json")
     before = texts(ran, tmp_path)
     assert here(tmp_path, "history", "rescore", "a", "--extractor", "last_number").code in (0, 1, 4)
     (path,) = (tmp_path / ".gatekit" / "runs").glob("a.*/record.json")
@@ -184,7 +198,7 @@ def test_a_recording_plays_each_answer_to_its_repeat(tmp_path: Path, seed: str) 
 def test_a_regression_is_found_on_repeats(tmp_path: Path) -> None:
     """With three builds of history a drop of ten points fails, a healthy build passes, and both can be explained."""
     overrides = (*AUTO, *SAMPLED, "task.n=100")
-    run_nights(tmp_path, series("night", 0.9, 3, first="2026-10-01"), *overrides)
+    keep_nights(tmp_path, series("night", 0.9, 3, first="2026-10-01"), *overrides)
     healthy = here(tmp_path, *overrides, "engine.accuracy=0.9011", "engine.flip_seed=77", "engine.latency={}", "--json")
     assert (healthy.data["verdict"], healthy.data["rule"]["method"]) == ("PASS", "exact_conditional")
     ran = here(tmp_path, *overrides, "engine.accuracy=0.8", "engine.flip_seed=78", "engine.latency={}", "--json")
@@ -266,9 +280,8 @@ def test_a_gate_is_measured_under_questions(tmp_path: Path) -> None:
 # How it is told
 
 
-def test_what_a_run_says_of_its_repeats(tmp_path: Path) -> None:
+def test_what_a_run_says_of_its_repeats(tmp_path: Path, ran: Ran) -> None:
     """How many repeats of how many questions, and how many of these were always, sometimes and never right."""
-    ran = here(tmp_path, *SIM, "--run-id", "a", "--json")
     right_times = Counter(seen["question_id"] for seen in kept(ran, tmp_path) if seen["status"] == "correct")
     always, some = (sum(low <= times < high for times in right_times.values()) for low, high in ((3, 4), (1, 3)))
     told = {"always": always, "sometimes": some, "never": 20 - always - some, "unknown": 0}
@@ -280,9 +293,8 @@ def test_what_a_run_says_of_its_repeats(tmp_path: Path) -> None:
     assert here(tmp_path, "task.n=20", "engine.latency={}", "--json").data["by_question"] is None
 
 
-def test_lists_name_the_repeat(tmp_path: Path) -> None:
+def test_lists_name_the_repeat(tmp_path: Path, ran: Ran) -> None:
     """A wrong answer, and one that changed sides, is that of a question and a repeat."""
-    ran = here(tmp_path, *SIM, "--run-id", "a", "--json")
     here(tmp_path, *SIM, "engine.flip_seed=8", "--run-id", "b", "--json")
     wrong = [cell(seen) for seen in kept(ran, tmp_path) if seen["status"] == "wrong"]
     shown = here(tmp_path, "history", "show", "a", "--wrong").out

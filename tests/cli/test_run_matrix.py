@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pty
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from command_line import environment, gatekit, here
+from gatekit.cli.main import main
 
 QUICK = ("engine.latency.median_s=0",)
 MATRIX = """\
@@ -30,7 +33,7 @@ SLOW = """\
 description: Runs that take a while
 rows:
   - {model: simulated, set: {task.n: 60, engine.latency.median_s: 0}}
-  - {model: simulated, set: {task.n: 1000, engine.latency.median_s: 2}}
+  - {model: simulated, set: {task.n: 1000, engine.latency.median_s: 0.3, client.concurrency: 4}}
   - {model: simulated, set: {task.n: 80}}
 """
 
@@ -217,7 +220,7 @@ def test_an_interrupted_sweep_shows_what_was_done(tmp_path: Path) -> None:
 
 def test_a_live_table_on_a_terminal(tmp_path: Path, ours: Path) -> None:
     """On a terminal one table shows every spec with its state, verdict and count; stdout has the summary alone."""
-    (ours / "m.yaml").write_text(SLOW.replace("median_s: 2", "median_s: 0"))
+    (ours / "m.yaml").write_text(SLOW.replace("1000, engine.latency.median_s: 0.3, client.concurrency: 4", "70"))
     ours_end, its_end = pty.openpty()
     running = subprocess.Popen(
         [sys.executable, "-m", "gatekit", "run", "--matrix", "m", "--config-dir", "ours"],
@@ -252,17 +255,14 @@ def test_a_live_table_on_a_terminal(tmp_path: Path, ours: Path) -> None:
 def test_verdicts_that_nobody_can_read(tmp_path: Path, ours: Path) -> None:
     """On a full disk the verdicts are lost, which is no PASS; a FAIL is still a FAIL."""
     for only, code in (("simulated-cpu-sim[task.n=70]", 3), ("simulated-cpu-sim[task.n=60,engine.accuracy=0.2]", 1)):
-        with Path("/dev/full").open("w") as full:
-            done = subprocess.run(
-                [sys.executable, "-m", "gatekit", "run", "--matrix", "m", "--config-dir", "ours", "--only", only],
-                cwd=tmp_path,
-                env=environment(),
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        assert done.returncode == code
-        assert "[stdout-failed]" in done.stderr
+        told = io.StringIO()
+        full = open("/dev/full", "w", encoding="utf-8")  # noqa: PTH123, SIM115 - a device, whose close fails too
+        with contextlib.chdir(tmp_path), contextlib.redirect_stdout(full), contextlib.redirect_stderr(told):
+            ended = main(["run", "--matrix", "m", "--config-dir", "ours", "--only", only])
+        with contextlib.suppress(OSError):
+            full.close()
+        assert ended == code
+        assert "[stdout-failed]" in told.getvalue()
 
 
 def test_a_bug_in_one_of_them(tmp_path: Path, ours: Path) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from command_line import Ran, here
-from nights import night
+from kept_nights import keep_nights
+from nights import Night, night
 
 SIM = ("engine.latency={}", "engine.seed=0")
 FROM_HISTORY = ("gate=auto", "gate.observed=null")
@@ -34,6 +34,11 @@ def totals(folder: Path, counts: list[int], n: int, *arguments: str) -> Ran:
     return here(folder, "history", "import", "totals.jsonl", "--format", "totals", *arguments)
 
 
+def before(folder: Path, run_id: str, accuracy: float, *overrides: str) -> None:
+    """An earlier night, kept in the history."""
+    keep_nights(folder, [Night(run_id, accuracy, 1, "2026-08-30")], *overrides)
+
+
 @pytest.mark.parametrize(
     ("case", "accuracy", "n", "floor", "tolerance"),
     [("S01", 0.7, 10, "0.8", "0.1"), ("S02", 0.29, 100, "0.29", "0.0")],
@@ -52,11 +57,11 @@ def test_equality_passes(tmp_path: Path, case: str, accuracy: float, n: int, flo
 
 def test_a_perfect_run_is_not_certain(tmp_path: Path) -> None:
     """S03: 1319 of 1319 has an interval, and a threshold derived from such runs is below 1."""
-    perfect = night(tmp_path, *exactly(1.0, 1319), *FROM_HISTORY, run_id="perfect")
-    interval = perfect.data["interval"]
-    assert 0.99 < interval["low"] < interval["high"] <= 1
+    before(tmp_path, "perfect", 1.0, *exactly(1.0, 1319), *FROM_HISTORY)
     after = night(tmp_path, *exactly(1.0, 1319), *FROM_HISTORY)
     assert after.code == 0, after.data["reason"]
+    interval = after.data["interval"]
+    assert 0.99 < interval["low"] < interval["high"] <= 1
     assert 1200 < after.data["rule"]["k_reject"] < 1319
 
 
@@ -89,7 +94,7 @@ def test_an_empty_history_is_no_threshold(tmp_path: Path) -> None:
 
 def test_a_history_of_one_run_has_a_margin(tmp_path: Path) -> None:
     """S07: one earlier run gives the documented rule, with a count well below its own."""
-    night(tmp_path, *exactly(0.95, 200), *FROM_HISTORY, run_id="one")
+    before(tmp_path, "one", 0.95, *exactly(0.95, 200), *FROM_HISTORY)
     ran = night(tmp_path, *exactly(0.95, 200), *FROM_HISTORY, "engine.seed=0")
     assert ran.data["rule"]["method"] == "exact_mcnemar"
     assert ran.data["rule"]["k_reject"] <= 190 - 3
@@ -119,10 +124,10 @@ def test_equal_totals_keep_a_margin(tmp_path: Path, n: int, right: int, points: 
 )
 def test_another_protocol_is_another_history(tmp_path: Path, changed: str, field: str) -> None:
     """S11: runs under another protocol do not count; the reason counts them and names the field."""
-    before = ("protocol=chat_5shot", "task.n=60", *FROM_HISTORY)
-    night(tmp_path, *before, "engine.accuracy=0.95", run_id="a")
-    night(tmp_path, *before, "engine.accuracy=0.951", run_id="b")
-    ran = night(tmp_path, *before, changed, "engine.accuracy=0.952")
+    asked = ("protocol=chat_5shot", "task.n=60", *FROM_HISTORY)
+    before(tmp_path, "a", 0.95, *asked)
+    before(tmp_path, "b", 0.951, *asked)
+    ran = night(tmp_path, *asked, changed, "engine.accuracy=0.952")
     assert (ran.code, ran.data["reason_code"]) == (4, "history-too-short")
     assert "2 other" in ran.data["reason"]
     assert field in json.dumps(ran.data)
@@ -143,7 +148,7 @@ def test_a_threshold_for_1319_questions_says_nothing_about_50(tmp_path: Path) ->
 
 def test_another_gpu_is_not_pooled(tmp_path: Path) -> None:
     """S13: runs on other hardware do not count until gate.exchangeable_hardware says so."""
-    night(tmp_path, "task.n=60", *FROM_HISTORY, "hw.name=h200", run_id="elsewhere")
+    before(tmp_path, "elsewhere", 0.95, "task.n=60", *FROM_HISTORY, "hw.name=h200")
     ran = night(tmp_path, "task.n=60", *FROM_HISTORY, "engine.accuracy=0.951")
     assert ran.code == 4
     assert "1 hardware h200" in ran.data["reason"]
@@ -153,15 +158,16 @@ def test_another_gpu_is_not_pooled(tmp_path: Path) -> None:
 def test_an_outlier_moves_no_threshold(tmp_path: Path) -> None:
     """S14: one run at 0.31 among twenty around 0.95 moves the threshold by under 0.2 points and is marked."""
     n, healthy = 1319, [1250 + 2 * (day % 5) for day in range(20)]
-    rules: list[Any] = []
     for name, counts in (("without", healthy), ("with", [*healthy[:10], 409, *healthy[10:]])):
-        folder = tmp_path / name
-        folder.mkdir()
-        assert totals(folder, counts, n, "engine=sim", *SIM).code == 0
-        rules.append(night(folder, *exactly(0.95, n), *FROM_HISTORY).data["rule"])
-    assert 100 * abs(rules[0]["k_reject"] - rules[1]["k_reject"]) / n < 0.2
-    assert rules[1]["excluded"]["outlier"] == 1
-    assert any("outlier left out" in note and "409 of 1319" in note for note in rules[1]["notes"])
+        (tmp_path / name).mkdir()
+        assert totals(tmp_path / name, counts, n, "engine=sim", *SIM).code == 0
+    tonight = Night("tonight", 0.95, 1, "2026-10-01")
+    (without,) = keep_nights(tmp_path / "without", [tonight], *exactly(0.95, n), *FROM_HISTORY)
+    rule = night(tmp_path / "with", *exactly(0.95, n), *FROM_HISTORY).data["rule"]
+    assert without.verdict.rule is not None
+    assert 100 * abs(without.verdict.rule.k_reject - rule["k_reject"]) / n < 0.2
+    assert rule["excluded"]["outlier"] == 1
+    assert any("outlier left out" in note and "409 of 1319" in note for note in rule["notes"])
     assert "409" in here(tmp_path / "with", "history", "list", "--limit", "30").out
 
 
@@ -171,7 +177,7 @@ def test_infra_runs_are_no_history(tmp_path: Path) -> None:
     assert [night(tmp_path, *broken, run_id=name).code for name in "ab"] == [3, 3]
     ran = night(tmp_path, "task.n=40", *FROM_HISTORY)
     assert ran.code == 4
-    assert ran.data["reason"].startswith("0 comparable runs, need 1")
+    assert ran.data["reason"] == "0 comparable runs, need 1; left out: 2 INFRA"
 
 
 def test_two_results_of_one_seed_are_both_kept(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ SHADOWED = "gatekit: hw=cpu: {0}/hw/cpu.yaml shadows the shipped hw/cpu.yaml [sh
 COMMANDS = {
     "run": ("run", "model=mine"),
     "bare": ("model=mine",),
-    "sweep": ("-m", "model=mine", "task.n=10,11"),
+    "sweep": ("-m", "model=mine", "task.n=10"),
     "matrix": ("run", "--matrix", "ours"),
     "plan": ("plan", "model=mine"),
     "plan matrix": ("plan", "ours"),

@@ -14,7 +14,8 @@ from scipy.stats import betabinom
 
 from command_line import Ran, environment, here
 from gatekit.spec.locks import look, write_lock
-from nights import ASKED, LOCK, Night, run_nights, series
+from kept_nights import keep_nights
+from nights import ASKED, LOCK, Night, series
 
 NIGHTS = series("night", 0.95, 4, first="2026-08-30", step=0.003)
 
@@ -60,7 +61,7 @@ def test_a_written_lock_is_current_until_history_moves(folder: Path) -> None:
     assert (folder / LOCK).read_bytes() == first
     again = recompute(folder, "--write")
     assert (again.code, "the lock is current" in again.out, "+" in again.out) == (0, True, False)
-    run_nights(folder, [Night("later", 0.9512, 9, "2026-09-03")], *ASKED)
+    keep_nights(folder, [Night("later", 0.9512, 9, "2026-09-03")], *ASKED)
     stale = recompute(folder, "--check")
     assert stale.code == 2
     assert stale.out.splitlines()[0].startswith("stale: simulated-cpu-sim: the lock is stale: FAIL below")
@@ -75,8 +76,8 @@ def test_runs_that_are_left_out_make_no_lock_stale(folder: Path) -> None:
     """A run under another protocol and a repeat of a build are reported as left out, and change no lock."""
     assert recompute(folder, "--write").code == 0
     before = (folder / LOCK).read_bytes()
-    run_nights(folder, [replace(NIGHTS[3], run_id="again", day="2026-09-03")], *ASKED)
-    run_nights(folder, [Night("other", 0.95, 1, "2026-09-04")], *ASKED, "protocol.max_tokens=300")
+    keep_nights(folder, [replace(NIGHTS[3], run_id="again", day="2026-09-03")], *ASKED)
+    keep_nights(folder, [Night("other", 0.95, 1, "2026-09-04")], *ASKED, "protocol.max_tokens=300")
     assert recompute(folder, "--check").code == 0
     told = recompute(folder, "--write")
     assert (told.code, "the lock is current" in told.out, "left out" in told.out) == (0, True, True), told.out
@@ -130,7 +131,7 @@ def test_an_act_names_every_lock_folder_in_use(folder: Path) -> None:
     """A run behind a lock that a gate keeps elsewhere is told of with that lock and that folder, and the printed
     command makes that lock anew and no other."""
     elsewhere = (*ASKED, "gate.locks=team/locks")
-    run_nights(folder, [Night("elsewhere", 0.9513, 11, "2026-09-04")], *elsewhere)
+    keep_nights(folder, [Night("elsewhere", 0.9513, 11, "2026-09-04")], *elsewhere)
     assert recompute(folder, "--write", asked=elsewhere).code == 0
     quarantined = here(folder, "history", "quarantine", "night-00", "--reason", "hot")
     (line,) = [line for line in quarantined.out.splitlines() if line.startswith("next: ")]
@@ -188,7 +189,7 @@ def test_a_missing_lock_fails_the_check(folder: Path) -> None:
 def test_the_lock_of_another_key_fails_the_check(folder: Path) -> None:
     """A lock that was derived under other settings is named with the field that changed."""
     assert recompute(folder, "--write").code == 0
-    run_nights(folder, [Night("other", 0.95, 1, "2026-09-04")], "task.n=100", "gate=auto", "protocol.max_tokens=300")
+    keep_nights(folder, [Night("other", 0.95, 1, "2026-09-04")], "task.n=100", "gate=auto", "protocol.max_tokens=300")
     other = recompute(folder, "--check", asked=("protocol.max_tokens=300", *ASKED))
     assert other.code == 2
     assert (
@@ -226,7 +227,7 @@ def test_a_lock_whose_history_went_away_exits_4(folder: Path) -> None:
     assert "0 comparable runs, need 1" in short.out
     assert "4 before the rebaseline" in short.out
     assert (folder / LOCK).read_bytes() == before
-    run_nights(folder, [Night("after", 0.9512, 9, "2026-09-03")], *ASKED)
+    keep_nights(folder, [Night("after", 0.9512, 9, "2026-09-03")], *ASKED)
     assert "1 used: after" in recompute(folder).out
 
 
@@ -390,7 +391,7 @@ def test_two_writers_at_once_leave_one_whole_lock(folder: Path) -> None:
 
 def test_two_specs_pool_their_spread(folder: Path) -> None:
     """Two series of a history give two locks in one go, with a prior from both; --no-pool keeps each gate's own."""
-    run_nights(
+    keep_nights(
         folder, series("other", 0.9, 3, first="2026-09-05", step=0.01), *ASKED, "task.n=80", "gate.observed=null"
     )
     ran = here(folder, "thresholds", "recompute", "--all-series", "--json")
@@ -485,7 +486,7 @@ def test_an_act_names_the_lock_that_it_touches(folder: Path) -> None:
     again = here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "new kernels")
     assert (again.code, "no run has come since" in again.err) == (2, True), again.err
     assert len(list((folder / ".gatekit" / "acts").glob("*rebaseline*"))) == 1
-    run_nights(folder, [Night("after", 0.9512, 9, "2026-09-03")], *ASKED)
+    keep_nights(folder, [Night("after", 0.9512, 9, "2026-09-03")], *ASKED)
     assert here(folder, "thresholds", "rebaseline", *ASKED, "--reason", "once more").code == 0
 
 
@@ -505,7 +506,7 @@ def test_a_pinned_build_moves_no_lock(folder: Path) -> None:
     assert recompute(folder, "--write").code == 0
     before = (folder / LOCK).read_bytes()
     pinned = [replace(NIGHTS[0], run_id=f"pinned-{n:02}", flips=100 + n, day="2026-09-03") for n in range(20)]
-    records = run_nights(folder, pinned, *ASKED)
+    records = keep_nights(folder, pinned, *ASKED)
     assert len({tuple(seen.status for seen in record.observations) for record in records}) > 10
     told = recompute(folder, "--write")
     assert (told.code, "the lock is current" in told.out) == (0, True), told.out

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_line import here
-from nights import Night, run_nights
+from kept_nights import keep_nights
+from nights import Night
 
 ASKED = ("gate=auto", "task.n=100", "engine.dispersion=0.3")
 NO_LOCK = ("gate=locked", "gate.locks=nowhere", "task.n=100", "engine.dispersion=0.3")
@@ -17,7 +18,7 @@ def nights(folder: Path, first: int, accuracies: tuple[float, ...], asked: tuple
         Night(f"night-{first + place}", accuracy, first + place, f"2026-09-{first + place:02d}")
         for place, accuracy in enumerate(accuracies)
     ]
-    return [record.verdict.reason_code for record in run_nights(folder, some, *asked)]
+    return [record.verdict.reason_code for record in keep_nights(folder, some, *asked)]
 
 
 def norm(folder: Path) -> tuple[list[str], dict[str, int]]:

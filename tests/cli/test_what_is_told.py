@@ -261,10 +261,15 @@ def test_the_name_in_the_engines_spelling(tmp_path: Path) -> None:
 
 def test_what_was_counted_of_a_resumed_run(tmp_path: Path) -> None:
     """What a server counted is of the last part of a resumed run alone, which is said."""
-    arguments = small_arguments(tmp_path, "task.n=1319", "client.concurrency=1", "--run-id", "cut")
+    go_on = tmp_path / "go_on"
+    env = {"SMALL_HOLD": str(go_on)}
+    arguments = small_arguments(tmp_path, "client.concurrency=1", "--run-id", "cut", env=env)
     process = start(tmp_path, "run", *arguments)
-    wait_for_answers(tmp_path, "cut", 20)
+    wait_for_answers(tmp_path, "cut", 15)
     process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert any("SIGINT: 3 s for answers in flight" in line for line in process.stderr)
+    go_on.touch()
     process.communicate(timeout=60)
     ran = here(tmp_path, "run", "--resume", "cut", "--json")
     assert ran.code == 0, ran.err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import gatekit, here
+from command_line import here
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = {name: (ROOT / name).read_text() for name in ("README.md", "docs/configuration.md")}
@@ -51,9 +51,9 @@ def test_the_two_commands() -> None:
 
 def test_the_default_gate_passes_and_a_worse_model_fails(tmp_path: Path) -> None:
     """The README's first command passes, and its second, with the accuracy it names, exits 1."""
-    assert gatekit(tmp_path).code == 0
+    assert here(tmp_path).code == 0
     (worse,) = [example for example in ALL if "engine.accuracy" in example]
-    assert gatekit(tmp_path, *shlex.split(worse)[3:]).code == 1
+    assert here(tmp_path, *shlex.split(worse)[3:]).code == 1
 
 
 def test_the_team_model_of_the_docs(tmp_path: Path) -> None:

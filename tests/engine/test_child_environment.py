@@ -58,3 +58,11 @@ def test_the_bundled_server_finds_this_gatekit(tmp_path: Path) -> None:
     found = subprocess.run([sys.executable, "-P", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert found.stdout.strip() == gatekit.__file__
     assert env["PYTHONPATH"].endswith(os.pathsep + "/mine")
+
+
+def test_the_bundled_server_reads_no_certificates(tmp_path: Path) -> None:
+    """The bundled server, which speaks plain HTTP, does not spend its start on the certificates of the machine."""
+    env = bundled_environment({"PATH": os.environ["PATH"], "SSL_CERT_FILE": "/mine"})
+    code = "import ssl; print(len(ssl.create_default_context().get_ca_certs()))"
+    found = subprocess.run([sys.executable, "-P", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert (found.stdout.strip(), found.stderr) == ("0", "")

@@ -153,7 +153,7 @@ def test_a_machine_without_namespaces(tmp_path: Path) -> None:
     if subprocess.run([*LIMITED, "true"], capture_output=True).returncode != 0:
         pytest.skip("needs unshare and setpriv, and the right to a user namespace")
     extra = small_server.install(tmp_path)
-    ran = small_server.run(tmp_path, extra=extra, before=LIMITED)
+    ran = small_server.run_apart(tmp_path, extra=extra, before=LIMITED)
     assert (ran.code, record(ran, tmp_path)["served"]["details"]["containment"]) == (0, "subreaper")
-    refused = small_server.run(tmp_path, "engine.containment=pid-namespace", extra=extra, before=LIMITED)
+    refused = small_server.run_apart(tmp_path, "engine.containment=pid-namespace", extra=extra, before=LIMITED)
     assert (refused.code, refused.data["reason_code"]) == (3, "containment-missing")

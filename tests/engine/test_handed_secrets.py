@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import small_server
-from command_line import gatekit
+from command_line import here
 from gatekit.engine.handed_secrets import StreamMask, passed_secrets
 from gatekit.engine.server_log import ServerLog
 from spec_builders import spec_of
@@ -39,7 +39,7 @@ def everything(folder: Path, out: str, err: str) -> str:
 def test_a_secret_of_pass_env(tmp_path: Path, form: tuple[str, ...]) -> None:
     """A server that prints what engine.pass_env gave it and dies: the value stands nowhere, a mask in its place."""
     extra = small_server.install(tmp_path, before=_TELLS + _AND_DIES) | {"MY_TOKEN": SECRET}
-    ran = gatekit(
+    ran = here(
         tmp_path, "engine=vllm", "hw=cpu", *small_server.QUICK[:3], "engine.pass_env=[MY_TOKEN]", *form, extra=extra
     )
     assert ran.code == 3, ran.err

@@ -311,19 +311,20 @@ def test_who_needs_no_hardware(machine: Machine) -> None:
     asked = machine.folder / "asked"
     says = f"touched={asked}\ninit_error=999\n"
     gone = ["engine=external", "engine.base_url=http://127.0.0.1:9", "engine.startup_timeout_s=1", "hw=h200x8"]
-    sim, attached, plan, valid = machine.lines(
+    then = machine.folder / "then"
+    sim, attached, plan, valid, refused = machine.lines(
         (says, ["engine=sim", "hw=h200x8", "task.n=20", "gate=static_floor", "gate.floor=0.1", "--json"], {}),
         (says, [*gone, "task.n=20", "gate=static_floor", "gate.floor=0.8", "--json"], {}),
         (says, ["plan", "model=laguna_int4", "hw=b200"], {}),
         (says, ["validate", str(conf_dir() / "hw")], {}),
+        (says.replace(str(asked), str(then)), machine.words("hw=h200"), {}),
     )
     assert sim.data["verdict"] in ("PASS", "INCONCLUSIVE"), sim.err
     assert (attached.code, attached.data["reason_code"]) == (3, "not-ready")
     assert (plan.code, valid.code) == (0, 0), plan.err + valid.err
     assert not asked.exists()
-    (refused,) = machine.lines((says, machine.words("hw=h200"), {}))
     assert refused.data["reason_code"] == "gpu-driver"
-    assert asked.exists()
+    assert then.exists()
 
 
 def test_what_is_read(look: Look) -> None:
@@ -383,20 +384,18 @@ def test_mig(look: Look) -> None:
     assert [gpu["uuid"] for gpu in bare["gpus"]] == ["GPU-00000001-feed"]
 
 
-@pytest.mark.parametrize(
-    ("does", "told"),
-    [
-        ("exit=0\n", "ended the process that asked it, with exit code 0"),
-        ("exit=4\n", "ended the process that asked it, with exit code 4"),
-        ("crash=1\n", "ended the process that asked it, by signal 11"),
-        ('says={"gpus": []}\nexit=0\n', "ended the process that asked it, with exit code 0"),
-    ],
-)
-def test_a_library_that_ends_its_process(machine: Machine, does: str, told: str) -> None:
+def test_a_library_that_ends_its_process(machine: Machine) -> None:
     """Whatever the library does to the process that asks it, the exit code is gatekit's own and says INFRA."""
-    ran = machine.run(H200X8 + does, "hw=h200x8")
-    assert (ran.code, ran.data["reason_code"]) == (3, "gpu-driver")
-    assert told in ran.err
+    ends = {
+        "exit=0\n": "ended the process that asked it, with exit code 0",
+        "exit=4\n": "ended the process that asked it, with exit code 4",
+        "crash=1\n": "ended the process that asked it, by signal 11",
+        'says={"gpus": []}\nexit=0\n': "ended the process that asked it, with exit code 0",
+    }
+    done = machine.lines(*((H200X8 + does, machine.words("hw=h200x8"), {}) for does in ends))
+    for ran, told in zip(done, ends.values(), strict=True):
+        assert (ran.code, ran.data["reason_code"]) == (3, "gpu-driver")
+        assert told in ran.err
 
 
 def test_what_the_library_prints_is_no_answer(machine: Machine) -> None:

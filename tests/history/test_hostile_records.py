@@ -16,6 +16,7 @@ from gatekit.errors import InfraError
 from gatekit.history.records_folder import read_stored
 from gatekit.records.canonical import canonical_json, digest
 from gatekit.records.run import record_to_plain
+from kept_nights import keep_nights
 from nights import run_nights, series
 
 Steps = tuple[str | int, ...]
@@ -130,7 +131,8 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """Four nights of a simulated model, gated by history, as their records hold them."""
     folder = tmp_path_factory.mktemp("nights")
     options = ["task.n=60", "gate=auto", "gate.early_stop=none"]
-    records = run_nights(folder, series("n", 0.9, 5, first="2026-09-01", step=0.02), *options)
+    *before, last = series("n", 0.9, 5, first="2026-09-01", step=0.02)
+    records = [*keep_nights(folder, before, *options), *run_nights(folder, [last], *options)]
     return [{**record_to_plain(record), "previous": None} for record in records]
 
 

@@ -29,6 +29,7 @@ from gatekit.records.answers import Counts, Status, count
 from gatekit.records.canonical import canonical_json, digest, to_plain
 from gatekit.records.run import Comparability, RunRecord, record_to_plain
 from gatekit.records.verdict import Early, Outcome, Verdict
+from kept_nights import keep_nights
 from nights import run_nights, series
 
 MakeRecord = Callable[..., RunRecord]
@@ -315,8 +316,10 @@ def test_a_verdict_needs_a_rule_for_its_questions(tmp_path: Path, make_record: M
 )
 def test_runs_of_every_outcome_contradict_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Whatever gatekit itself measured and decided is of one piece."""
-    nights = [*series("n", 0.9, 5, first="2026-09-01", step=0.02), *series("m", 0.4, 1, first="2026-10-01")]
-    for record in run_nights(tmp_path, nights, "task.n=60", *words):
+    asked = ("task.n=60", *words)
+    before = keep_nights(tmp_path, series("n", 0.9, 4, first="2026-09-01", step=0.02), *asked)
+    nights = [*series("o", 0.9, 1, first="2026-10-01"), *series("m", 0.4, 1, first="2026-10-02")]
+    for record in (*before, *run_nights(tmp_path, nights, *asked)):
         assert record_contradiction(record, readers()) is None, record.verdict
 
 

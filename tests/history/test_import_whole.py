@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from command_line import environment, gatekit, here
+from command_line import environment, here
 from gatekit.errors import ConfigError, InfraError
 from gatekit.history import index
 from gatekit.history.acts import make_act, record_act
@@ -28,7 +28,8 @@ from gatekit.history.verify import verify
 from gatekit.records.act import ActKind
 from gatekit.records.canonical import canonical_json, digest, to_plain
 from gatekit.records.run import RunRecord, record_to_plain
-from nights import run_nights, series
+from kept_nights import keep_nights
+from nights import series
 
 MakeRecord = Callable[..., RunRecord]
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -126,7 +127,7 @@ def test_totals_know_only_real_moments(tmp_path: Path, moment: str) -> None:
 def test_norm_and_locks_survive_the_move(tmp_path: Path) -> None:
     """Exported and imported into an empty history, with its acts, a history gives the same norm and the same locks."""
     words = ["task.n=60", "gate=auto"]
-    records = run_nights(tmp_path, series("n", 0.9, 9, first="2026-09-01", step=0.02), *words)
+    records = keep_nights(tmp_path, series("n", 0.9, 9, first="2026-09-01", step=0.02), *words)
     old, moved = Place(dir=tmp_path / ".gatekit"), Place(dir=tmp_path / "moved")
     key = records[0].comparability
     after = record_to_plain(records[2])["digest"]
@@ -227,16 +228,16 @@ def test_a_killed_import_is_completed_by_another(tmp_path: Path, make_record: Ma
     """SIGKILL at any moment leaves a history that a second import brings to exactly what one import gives."""
     words = ["history", "import", "in.jsonl"]
     if format_ == "jsonl":
-        _file(tmp_path / "in.jsonl", *(make_record(f"run-{number:03d}", build=f"b{number}") for number in range(400)))
+        _file(tmp_path / "in.jsonl", *(make_record(f"run-{number:03d}", build=f"b{number}") for number in range(200)))
     else:
         lines = [{"finished_at": "2026-11-01", "n": 1319, "correct": 1000 + k, "build": f"b{k}"} for k in range(200)]
         (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         words += ["--format", "totals", "model=laguna_int4", "hw=b200"]
-    assert gatekit(tmp_path, *words, "--dir", "whole").code == 0
+    assert here(tmp_path, *words, "--dir", "whole").code == 0
     _kill_when_there(tmp_path, [*words, "--dir", "h"], tmp_path / "h" / "runs", at_least=20)
     left = len(list((tmp_path / "h" / "runs").iterdir()))
     assert 20 <= left < len(list((tmp_path / "whole" / "runs").iterdir()))
-    done = gatekit(tmp_path, *words, "--dir", "h")
+    done = here(tmp_path, *words, "--dir", "h")
     assert done.code == 0, done.err
     assert index.list_runs(Place(dir=tmp_path / "h"), limit=999) == index.list_runs(
         Place(dir=tmp_path / "whole"), limit=999
@@ -246,14 +247,14 @@ def test_a_killed_import_is_completed_by_another(tmp_path: Path, make_record: Ma
 
 def test_an_import_that_is_stopped_says_how_far_it_came(tmp_path: Path, make_record: MakeRecord) -> None:
     """After SIGTERM the exit code is 143, and the line says how many records are there and what completes them."""
-    _file(tmp_path / "in.jsonl", *(make_record(f"run-{number:03d}", build=f"b{number}") for number in range(400)))
+    _file(tmp_path / "in.jsonl", *(make_record(f"run-{number:03d}", build=f"b{number}") for number in range(200)))
     words = ["history", "import", "in.jsonl", "--dir", "h"]
     code, err = _kill_when_there(tmp_path, words, tmp_path / "h" / "runs", at_least=20, by=signal.SIGTERM)
     assert (code, err.count("\n")) == (143, 1), err
     assert "the import stopped after " in err
-    assert " of 400 records; import the same file again: it completes what is missing" in err
+    assert " of 200 records; import the same file again: it completes what is missing" in err
     assert here(tmp_path, *words).code == 0
-    assert len(index.list_runs(Place(dir=tmp_path / "h"), limit=999)) == 400
+    assert len(index.list_runs(Place(dir=tmp_path / "h"), limit=999)) == 200
 
 
 def test_a_disk_that_fails_part_way_is_told_with_the_count(tmp_path: Path, make_record: MakeRecord) -> None:

@@ -61,7 +61,7 @@ def history(place: Place, tmp_path: Path) -> Place:
     return Place(dir=tmp_path / "history", url=place.url)
 
 
-@pytest.mark.parametrize("each", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_processes_record_at_once(history: Place, source: Path, each: int) -> None:
     """T08: four processes that record 200 runs each at once, from the first on, give 800 records and rows, no error,
     no duplicate, and one unbroken chain in each series."""

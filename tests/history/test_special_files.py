@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from command_line import environment, gatekit, here, within_rights
+from command_line import here, within_rights
 from gatekit.errors import InfraError
 from gatekit.history import index
 from gatekit.history.place import INDEX_FILE, Place
@@ -18,6 +17,7 @@ from gatekit.history.remember import check_ready, rebuild, remember, sync
 from gatekit.history.seal import seal_path
 from gatekit.history.verify import verify
 from gatekit.records.run import RunRecord
+from one_process import in_one_process
 
 MakeRecord = Callable[..., RunRecord]
 SIM = ("engine.latency={}", "engine.seed=0", "task.n=20", "--allow-inconclusive")
@@ -42,27 +42,28 @@ def test_no_command_waits_at_a_pipe_or_a_device(place: Place, make_record: MakeR
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    for command in COMMANDS:
-        ran = gatekit(place.dir.parent, "history", *command, timeout_s=20)
+    *looked, run = in_one_process(place.dir.parent, *(("history", *command) for command in COMMANDS), SIM, timeout_s=60)
+    for command, ran in zip(COMMANDS, looked, strict=True):
         assert ran.code == 3, (command, ran)
         assert "not a regular file" in ran.out + ran.err
-    ran = gatekit(place.dir.parent, *SIM, timeout_s=20)
-    assert (ran.code, ran.out) == (3, "")
+    assert (run.code, run.out) == (3, "")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero"])
 def test_a_record_that_is_no_file_is_told(place: Place, kind: str) -> None:
     """The same in the place of a record or its seal: verify names it, and nothing hangs."""
-    for path in (place.dir / "runs" / "run-1" / "record.json", seal_path(place.file)):
-        kept = path.read_bytes()
+    folder = place.dir.parent
+    names = ("runs/run-1/record.json", seal_path(place.file).name)
+    for number, name in enumerate(names):
+        path = Path(shutil.copytree(place.dir, folder / f"h{number}")) / name
         path.unlink()
         os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
-        ran = gatekit(place.dir.parent, "history", "verify", timeout_s=20)
+    commands = [("history", "verify", "--dir", name) for name in ("h0", "h1", ".gatekit")]
+    *found, whole = in_one_process(folder, *commands, timeout_s=60)
+    for name, ran in zip(names, found, strict=True):
         assert ran.code == 3
-        assert path.name in ran.out
-        path.unlink()
-        path.write_bytes(kept)
-    assert gatekit(place.dir.parent, "history", "verify").code == 0
+        assert Path(name).name in ran.out
+    assert whole.code == 0
 
 
 def test_an_index_may_be_a_link(place: Place, make_record: MakeRecord, tmp_path: Path) -> None:
@@ -156,47 +157,51 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, make_record: MakeRecord) -
             ask()
 
 
-def _as_anyone(folder: Path, *arguments: str, shell: str = "true") -> tuple[int, str, str]:
-    """The command as somebody whom rights stop, after a line of shell."""
-    line = [*within_rights(), "sh", "-c", f'{shell} && exec "$@"', "sh", sys.executable, "-m", "gatekit", *arguments]
-    done = subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose history has one run, set aside. Only to be copied."""
+    folder = tmp_path_factory.mktemp("one_run")
+    assert here(folder, *SIM, "--run-id", "a").code == 0
+    assert here(folder, "history", "quarantine", "a", "--reason", "hot").code == 0
+    return folder
 
 
 @pytest.mark.parametrize("closed", [".gatekit", ".gatekit/runs", ".gatekit/runs/a", ".gatekit/acts"])
-def test_a_folder_without_rights_is_exit_3(tmp_path: Path, closed: str) -> None:
+def test_a_folder_without_rights_is_exit_3(tmp_path: Path, one_run: Path, closed: str) -> None:
     """Whatever folder of a history may not be looked into: every command says so in exit 3, none is a bug."""
-    folder = tmp_path
-    assert _as_anyone(tmp_path, *SIM, "--run-id", "a")[0] == 0
-    assert _as_anyone(tmp_path, "history", "quarantine", "a", "--reason", "hot")[0] == 0
+    folder = Path(shutil.copytree(one_run, tmp_path / "work"))
+    looks = (("list",), ("show", "a"), ("export", "-"), ("sync",), ("rebuild",), ("verify",), ("plot",))
+    commands = [*(("history", *look) for look in looks), *((*SIM, "--run-id", name) for name in "ab")]
     (folder / closed).chmod(0)
     try:
-        for command in (("list",), ("show", "a"), ("export", "-"), ("sync",), ("rebuild",), ("verify",), ("plot",)):
-            code, out, err = _as_anyone(tmp_path, "history", *command)
-            is_needed = closed in (".gatekit", ".gatekit/runs") or command[0] in ("verify", "rebuild")
-            assert code in ((3,) if closed == ".gatekit" else (0, 3)), (command, out, err)
-            assert "internal" not in err
-            if is_needed and command[0] in ("verify", "rebuild"):
-                assert code == 3, (command, out, err)
-        code, _, err = _as_anyone(tmp_path, *SIM, "--run-id", "a")
-        assert code in (2, 3), err
-        code, _, err = _as_anyone(tmp_path, *SIM, "--run-id", "b")
-        assert code == (3 if closed in (".gatekit", ".gatekit/runs") else 0), err
+        *looked, again, new = in_one_process(folder, *commands, before=within_rights())
     finally:
         (folder / closed).chmod(0o700)
+    for command, ran in zip(looks, looked, strict=True):
+        is_needed = closed in (".gatekit", ".gatekit/runs") or command[0] in ("verify", "rebuild")
+        assert ran.code in ((3,) if closed == ".gatekit" else (0, 3)), (command, ran)
+        assert "internal" not in ran.err
+        if is_needed and command[0] in ("verify", "rebuild"):
+            assert ran.code == 3, (command, ran)
+    assert again.code in (2, 3), again.err
+    assert new.code == (3 if closed in (".gatekit", ".gatekit/runs") else 0), new.err
 
 
-@pytest.mark.parametrize("mask", ["777", "277", "000"])
+@pytest.mark.parametrize("mask", ["777", "000"])
 def test_an_odd_umask_locks_nobody_out(tmp_path: Path, mask: str) -> None:
-    """Whatever the umask: what gatekit wrote is 0600 and 0700, and it reads all of it back."""
-    folder = tmp_path
-    for number in range(2):
-        code, _, err = _as_anyone(tmp_path, *SIM, "--run-id", f"run-{number}", shell=f"umask {mask}")
-        assert code == 0, err
-    assert _as_anyone(tmp_path, "history", "quarantine", "run-0", "--reason", "hot", shell=f"umask {mask}")[0] == 0
-    assert _as_anyone(tmp_path, "history", "verify", shell=f"umask {mask}")[0] == 0
-    assert _as_anyone(tmp_path, "history", "export", "out.jsonl", shell=f"umask {mask}")[0] == 0
-    (folder / ".gatekit" / INDEX_FILE).unlink()
-    assert _as_anyone(tmp_path, "history", "rebuild", shell=f"umask {mask}")[0] == 0
-    modes = {path: path.stat().st_mode & 0o777 for path in (folder / ".gatekit").rglob("*")}
+    """T14: whatever the umask, every file of a history is 0600 and every folder 0700, records, logs and the index, and
+    gatekit reads all of it back."""
+    first = [
+        *((*SIM, "--run-id", f"run-{number}") for number in range(2)),
+        ("history", "quarantine", "run-0", "--reason", "hot"),
+        ("history", "verify"),
+        ("history", "export", "out.jsonl"),
+    ]
+    for ran in in_one_process(tmp_path, *first, before=within_rights(), umask=mask):
+        assert ran.code == 0, ran.err
+    (tmp_path / ".gatekit" / INDEX_FILE).unlink()
+    (rebuilt,) = in_one_process(tmp_path, ("history", "rebuild"), before=within_rights(), umask=mask)
+    assert rebuilt.code == 0, rebuilt.err
+    modes = {path: path.stat().st_mode & 0o7777 for path in (tmp_path / ".gatekit").rglob("*")}
+    assert len(modes) >= 10
     assert {path: oct(mode) for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}

@@ -89,6 +89,16 @@ def test_no_ci_service_finds_a_command(text: str, shown: str) -> None:
     assert escape_terminal(printable(text)) == printable(text) != text
 
 
+@given(
+    st.lists(st.sampled_from((*"#:a[ \\\n\r\t\x1b\x85\u200b\u202eé", "##", "::")), max_size=12).map("".join),
+    st.integers(4, 20),
+)
+def test_what_is_shown_holds_nothing_to_spell_out(text: str, limit: int) -> None:
+    """Spelling out a line break or a control character between two signs makes no command of them."""
+    for shown in (escape_terminal(text), escape_terminal(text, limit), printable(text)):
+        assert escape_terminal(shown) == shown
+
+
 @pytest.mark.parametrize("text", NO_COMMANDS)
 def test_what_is_no_command_stays(text: str) -> None:
     """The last line of an answer to GSM8K, headings, paths of names and addresses are shown as they are."""

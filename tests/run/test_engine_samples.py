@@ -16,6 +16,7 @@ from gatekit.errors import InfraError
 from gatekit.records.answers import Completion, Failure
 from gatekit.records.spec import Spec
 from gatekit.resources import conf_dir
+from gatekit.run import identity
 from gatekit.run.client import ROUTES, Client, Refusal, Reply
 from gatekit.run.effective import log_values
 from gatekit.run.identity import Identification
@@ -175,8 +176,11 @@ IDENTITIES = {
 
 
 @pytest.mark.parametrize("server", sorted(ENGINES))
-def test_identity_over_each_response(shared: Path, raw_server: Start, server: str) -> None:
+def test_identity_over_each_response(
+    shared: Path, raw_server: Start, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever a server answers to the identity checks, it is a name, no list, or a failure of one kind."""
+    monkeypatch.setattr(identity, "_PAUSE_AFTER_S", 0.01)  # before a version that could not be told is asked for again
     spec = launched_spec(ENGINES[server])
     expected = {"transformers": "/models/tiny", "llama_server": "smol"}.get(server, "tiny")
     counts = asyncio.run(identified(Replay(raw_server), shared / "engine_samples" / server, spec, expected))

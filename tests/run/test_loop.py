@@ -230,10 +230,10 @@ def test_the_deadline_ends_the_run(raw_server: Start) -> None:
 
 
 def test_queueing_does_not_count(raw_server: Start) -> None:
-    """A request's clock starts when it is sent: forty 0.2 s answers, two at a time, pass a 1 s limit."""
+    """A request's clock starts when it is sent: forty 0.1 s answers, two at a time, pass a 1 s limit."""
 
     def slow(request: Request) -> bytes:
-        time.sleep(0.2)
+        time.sleep(0.1)
         return echo(request)
 
     limits = records.Client(concurrency=2, request_timeout_s=1, deadline_s=60, attempts=1, outage_s=5)

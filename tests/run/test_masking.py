@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from command_line import attached, here
 from fault_server import Fault, striking
+from gatekit.records.secrets import MASK
+from gatekit.report.escape import escape_terminal
 from gatekit.run.masking import Masking
 from raw_server import Request, Start, http
 from right_answers import right
@@ -55,6 +57,15 @@ def test_every_spelling_is_masked_before_the_cut(name: str, before: int) -> None
     for start in range(len(SPELLED[name]) - 14):
         assert SPELLED[name][start : start + 14] not in shown
     assert PART not in shown.lower()
+
+
+@given(pieces=st.lists(st.sampled_from([*SPELLED.values(), KEY[:9], "short", "Ü", "\\", "%", "&", "\x00", " x "])))
+@pytest.mark.parametrize("values", [(KEY,), ("short", KEY), ("süß-secret-value",), ()], ids=str)
+def test_a_text_that_spells_nothing_is_searched_quickly(values: tuple[str, ...], pieces: list[str]) -> None:
+    """Where the pattern of all spellings is left out it would have changed nothing."""
+    masking, text = Masking(values), "".join(pieces)
+    slow = masking._spelled.sub(MASK, text) if values else text
+    assert masking.shown(text, 10_000) == escape_terminal(slow, limit=10_000)
 
 
 @pytest.mark.parametrize("name", ["as it is", "lower case", "percent-encoded", "base64", "base64 of the header"])

@@ -65,14 +65,21 @@ def ask() -> Iterator[Ask]:
         runner.run(server.wait_closed())
 
 
+class Seeds(list[str]):
+    """Bodies, which a failing example need not spell out."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} bodies"
+
+
 @pytest.fixture(scope="module")
-def seeds(shared: Path) -> list[str]:
+def seeds(shared: Path) -> Seeds:
     """What real servers answered, right and wrong, and the plainest answers."""
     files = sorted((shared / "engine_samples").glob("*/*.json"))
     recorded = [json.loads(path.read_text()) for path in files if path.name.startswith(("chat_", "comp_", "err_"))]
     bodies = [sample["json"] for sample in recorded if isinstance(sample, dict) and sample.get("json") is not None]
     bodies += [completion("#### 18"), chat("#### 18"), completion(None, tokens=50), completion("", tokens=0)]
-    texts = [text for text in map(json.dumps, bodies) if len(text) < 4000]
+    texts = Seeds(text for text in map(json.dumps, bodies) if len(text) < 4000)
     assert len(texts) > 100
     return texts
 

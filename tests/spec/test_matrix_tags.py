@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from command_line import gatekit, here
+from command_line import here
 from gatekit.records.canonical import canonical_json, digest
 from gatekit.records.run import record_from_plain, record_to_plain
 from gatekit.resources import conf_dir
@@ -32,8 +32,8 @@ def test_tags_move_no_score(tmp_path: Path) -> None:
     _model(tmp_path, "tagged", "  tags: [small, ours]\n")
     _model(tmp_path, "plain", "")
     dirs = ("--config-dir", "ours")
-    tagged = gatekit(tmp_path, "model=tagged", *dirs, *RUN).data
-    plain = gatekit(tmp_path, "model=plain", *dirs, *RUN).data
+    tagged = here(tmp_path, "model=tagged", *dirs, *RUN).data
+    plain = here(tmp_path, "model=plain", *dirs, *RUN).data
     assert tagged["comparability_key"] == plain["comparability_key"]
     record = json.loads((tmp_path / plain["record"]).read_text())
     assert "tags" not in record["spec"]["model"]
@@ -44,7 +44,7 @@ def test_tags_move_no_score(tmp_path: Path) -> None:
 def test_a_record_from_before_tags(tmp_path: Path) -> None:
     """A stored record whose model has no tags reads, and comes back byte for byte with the digest it had."""
     _model(tmp_path, "plain", "")
-    ran = gatekit(tmp_path, "model=plain", "--config-dir", "ours", *RUN).data
+    ran = here(tmp_path, "model=plain", "--config-dir", "ours", *RUN).data
     stored = (tmp_path / ran["record"]).read_bytes()
     plain = json.loads(stored)
     assert plain["digest"] == digest({key: value for key, value in plain.items() if key != "digest"})
