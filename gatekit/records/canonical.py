@@ -64,7 +64,7 @@ def to_plain(value: object) -> Plain:
     if kind in _LEAVES:  # most values of a record are, and it has ten thousands of them
         return value
     if names := _field_names(kind):  # type: ignore[arg-type]  # a class is hashable, as below
-        return {name: to_plain(getattr(value, name)) for name in names}
+        return {name: one if type(one := getattr(value, name)) in _LEAVES else to_plain(one) for name in names}
     if isinstance(value, Mapping):
         return {str(k): to_plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from gatekit.records.answers import Cell, Completion, Observation, Status
 from gatekit.records.run import Served
 from gatekit.records.spec import EngineKind, Spec
 from gatekit.run.client import Client
+from gatekit.run.collector import seldom_collecting
 from gatekit.run.context import tight_contexts, within_context
 from gatekit.run.counted import with_scope
 from gatekit.run.empties import believed, still_open, while_asking
@@ -337,16 +337,15 @@ class _Pass:
         self.progress.phase(f"asking {what} {units}")
         self.recheck = recheck
         self.asking = self._asking(_until(stop, missing))
-        gc.freeze()  # what was made until here stays: the collector need not look at it while answers come in
         asking, checking = asyncio.create_task(self.asking.run(stop.at_once)), asyncio.create_task(recheck.run())
         try:
-            await asyncio.wait({asking, checking}, return_when=asyncio.FIRST_COMPLETED)
-            failure = asking.result() if asking.done() else await checking
+            with seldom_collecting():
+                await asyncio.wait({asking, checking}, return_when=asyncio.FIRST_COMPLETED)
+                failure = asking.result() if asking.done() else await checking
         finally:
             for task in (asking, checking):
                 task.cancel()
             await asyncio.gather(asking, checking, return_exceptions=True)
-            gc.unfreeze()  # a matrix makes many runs in one process
             self._keep_events(self.asking)
         self.stopped = self.asking.stopped
         return failure

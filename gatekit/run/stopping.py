@@ -17,7 +17,7 @@ _RIGHT_TO_OPEN = 8
 _ANSWERS_TO_OPEN = 128
 _SETTLED_EVERY = 16  # answers between two looks at curtailment, which take a pass over all answers
 _OTHERS_SHARE = 4  # of the answers between two looks at least a fourth were not right: where fewer were, one waits
-_LOOKS = 80  # at most so many looks in one run, so that a question of a long run costs no more than one of a short
+_LOOKS = 40  # at most so many looks in one run, so that a question of a long run costs no more than one of a short
 
 Statuses = Sequence[Status | None]
 

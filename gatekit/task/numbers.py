@@ -111,7 +111,9 @@ def read_number(text: str) -> Fraction | None:
     >>> read_number(" 1,450,000"), read_number("-10"), read_number("10-12")
     (Fraction(1450000, 1), Fraction(-10, 1), None)
     """
-    return read_field(plain_notation(text)).value
+    alone = text.strip()
+    is_plain = alone.isascii() and alone.isdecimal()  # as most references are; the notation of others costs more
+    return read_field(alone if is_plain else plain_notation(text)).value
 
 
 def read_reference(reference: str) -> Fraction | None:

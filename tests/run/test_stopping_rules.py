@@ -50,7 +50,7 @@ def ask(stopping: EarlyStopping, statuses: Sequence[Status]) -> int:
 
 
 def test_curtailment_stops_when_no_answer_can_change_the_fail() -> None:
-    """90 wrong answers of 1319 are too many for 1230: found at the next look, every 16 answers."""
+    """90 wrong answers of 1319 are too many for 1230: found at the next look, every 32 answers."""
     stopping = early(sequential=False)
     assert ask(stopping, [WRONG] * N) == 96
     reason = stopping.verdict()
@@ -63,7 +63,7 @@ def test_a_look_waits_for_a_few_wrong_answers() -> None:
     """Among many right answers the last few wrong ones are looked at together: the FAIL is a little late."""
     stopping = early(sequential=False)
     wrong_every_tenth = [WRONG if index % 10 == 9 else RIGHT for index in range(N)]
-    assert 900 <= ask(stopping, wrong_every_tenth) <= 900 + 4 * 10 + 16
+    assert 900 <= ask(stopping, wrong_every_tenth) <= 900 + 8 * 10 + 32
 
 
 def test_a_passing_run_is_complete_unless_asked_otherwise() -> None:
