@@ -27,6 +27,7 @@ _DIR = "history.dir"
 _PACE = "client."
 _LONGEST_DEADLINE_S = 604800.0
 _DEADLINE = "deadline"
+_UNCONFIRMED = "server-unconfirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,8 @@ def hint_to_go_on(record: RunRecord, spec: Spec, options: Namespace) -> str:
     is_late = record.verdict.reason_code == _DEADLINE and longer > spec.client.deadline_s
     more = [f"client.deadline_s={int(longer) if longer.is_integer() else longer!r}"] if is_late else []
     way = way_on(spec, record.run_id, options, *more)
-    doubted = f", and {kept.unconfirmed} that a server answered which was not confirmed" if kept.unconfirmed else ""
+    doubts = kept.unconfirmed if record.verdict.reason_code != _UNCONFIRMED else 0  # else they are among the lost
+    doubted = f", and {doubts} that a server answered which was not confirmed" if doubts else ""
     return "; ".join(filter(None, (hint, f"{way} asks only the {record.counts.lost} lost questions{doubted}")))
 
 

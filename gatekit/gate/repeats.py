@@ -12,7 +12,7 @@ from gatekit.records.answers import Status
 from gatekit.records.past import PastRun
 from gatekit.records.verdict import Interval, Outcome
 from gatekit.stats.interval import wilson_of_shares
-from gatekit.stats.within_run import Counts, whole_question_tail, within_run_z
+from gatekit.stats.within_run import Answered, Counts, whole_question_tail, within_run_z
 
 TOO_ALIKE_Z = 4.0  # one healthy run in 30,000 is beyond it
 _ALPHA = 0.001  # of a rule that states none
@@ -47,27 +47,33 @@ class Dependence:
 def dependence(statuses: Statuses, repeats: int, runs: Sequence[PastRun]) -> Dependence | None:
     """How alike the repeats of each question are within a run, this one and those of `runs` whose answers are known.
 
-    `statuses` are in asking order, all questions once before any comes again. Only questions with an answer to each
-    repeat count. None where nothing can be said: without repeats, without such runs, and of too few questions whose
-    answers differ.
+    `statuses` are in asking order, all questions once before any comes again. Questions count that have an answer in
+    this run, with as many repeats as were answered. None where nothing can be said: without repeats, without such
+    runs, and of too few questions whose answers differ.
     """
-    earlier = [run.outcomes for run in runs if run.outcomes is not None and run.n == len(statuses)]
-    if repeats == 1 or not earlier or len(statuses) % repeats:
-        return None
-    answered = np.array([status is not None and status is not Status.LOST for status in statuses])
-    now = bytes(status is Status.CORRECT for status in statuses)
-    whole = answered.reshape(repeats, -1).all(axis=0)
-    right = _right(*earlier, now, repeats=repeats)[whole]
-    z = within_run_z(right, repeats)
-    if z is None:
+    data = _data(statuses, repeats, runs)
+    z = None if data is None else within_run_z(data.right, repeats, data.last)
+    if data is None or z is None:
         return None
     return Dependence(
         z=z,
-        runs=len(earlier),
-        questions=len(right),
-        drop_p=whole_question_tail(right, repeats) if z > TOO_ALIKE_Z else 1.0,
-        rise_p=whole_question_tail(repeats - right, repeats) if z > TOO_ALIKE_Z else 1.0,
+        runs=data.right.shape[1] - 1,
+        questions=len(data.right),
+        drop_p=data.tail(Outcome.FAIL, repeats) if z > TOO_ALIKE_Z else 1.0,
+        rise_p=data.tail(Outcome.PASS, repeats) if z > TOO_ALIKE_Z else 1.0,
     )
+
+
+def is_carried(
+    outcome: Outcome, statuses: Statuses, repeats: int, runs: Sequence[PastRun], alpha: float | None
+) -> bool:
+    """Whether the answers so far carry an outcome even if all repeats of a question are one answer.
+
+    What a run may end with before all is asked: of a part of it dependence may not be seen yet. Always where the
+    verdict is not guarded against dependence: without repeats, and without earlier runs whose answers are known.
+    """
+    data = _data(statuses, repeats, runs)
+    return data is None or data.tail(outcome, repeats) <= (_ALPHA if alpha is None else alpha)
 
 
 def interval_of_shares(statuses: Statuses, repeats: int, confidence: float) -> Interval:
@@ -77,6 +83,32 @@ def interval_of_shares(statuses: Statuses, repeats: int, confidence: float) -> I
     worst, best = (found.reshape(repeats, -1).sum(axis=0).tolist() for found in (correct, correct | is_open))
     low, high = wilson_of_shares(worst, repeats, confidence).low, wilson_of_shares(best, repeats, confidence).high
     return Interval(low=low, high=high, confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """Right answers by question and run, this run last, and how many this run has of each question: not none."""
+
+    right: Counts
+    last: Answered
+
+    def tail(self, outcome: Outcome, repeats: int) -> float:
+        """The chance of so few right answers, or for a PASS of so few wrong ones."""
+        if outcome is Outcome.FAIL:
+            return whole_question_tail(self.right, repeats, self.last)
+        wrong = repeats - self.right
+        wrong[:, -1] = self.last - self.right[:, -1]
+        return whole_question_tail(wrong, repeats, self.last)
+
+
+def _data(statuses: Statuses, repeats: int, runs: Sequence[PastRun]) -> _Data | None:
+    earlier = [run.outcomes for run in runs if run.outcomes is not None and run.n == len(statuses)]
+    if repeats == 1 or not earlier or len(statuses) % repeats:
+        return None
+    answered = np.array([status is not None and status is not Status.LOST for status in statuses])
+    last: Answered = answered.reshape(repeats, -1).sum(axis=0, dtype=np.int64)
+    now = bytes(status is Status.CORRECT for status in statuses)
+    return _Data(_right(*earlier, now, repeats=repeats)[last > 0], last[last > 0])
 
 
 def _right(*runs: bytes, repeats: int) -> Counts:

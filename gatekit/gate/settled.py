@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gatekit.gate.criterion import Criterion, binding_gate, is_mismatched
+from gatekit.gate.repeats import is_carried
 from gatekit.gate.split_criterion import criterion
 from gatekit.gate.strata import Statuses, sorter
 from gatekit.gate.trial import Trial
@@ -18,7 +19,8 @@ def settled(spec: Spec, statuses: Statuses, past: Past) -> Outcome | None:
 
     `statuses` has one entry per planned question, in asking order: None for those that were not asked. Answers
     already lost stay open; too many of them are INFRA unless it is a FAIL. A completion answers every question:
-    answers that get lost later can still make a PASS INFRA, never a FAIL. Errors: as `settler`.
+    answers that get lost later can still make a PASS INFRA, never a FAIL. With repeats nothing is settled that whole
+    questions do not carry. Errors: as `settler`.
     """
     return settler(spec, len(statuses), past)(statuses)
 
@@ -41,7 +43,12 @@ def settler(spec: Spec, n: int, past: Past) -> Callable[[Statuses], Outcome | No
         trial = Trial(gate=gate, counts=strata.counts, strata=strata, criterion=found, repeats=spec.protocol.repeats)
         agreed = trial.agreed()
         undecided = agreed is None or agreed is Outcome.FAIL
-        return Outcome.INFRA if trial.is_over_lost and not undecided else agreed
+        if trial.is_over_lost and not undecided:
+            return Outcome.INFRA
+        if agreed is None or agreed is Outcome.INCONCLUSIVE:
+            return agreed
+        is_sure = is_carried(agreed, statuses, spec.protocol.repeats, found.runs, found.rule.alpha)
+        return agreed if is_sure else None
 
     return outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 Cell = tuple[int, int]
@@ -41,6 +41,7 @@ class FailureKind(StrEnum):
     WRONG_MODEL = "wrong_model"
     ABORTED = "aborted"
     EMPTY = "empty"
+    UNCONFIRMED = "unconfirmed"
     NOT_ASKED = "not_asked"
 
 
@@ -118,6 +119,13 @@ class Observation:
     def cell(self) -> Cell:
         """Which answer this is."""
         return self.question_id, self.repeat
+
+
+def as_lost(seen: Observation, why: Failure) -> Observation:
+    """The observation of an answer that is not believed: lost for this reason, its text kept to be read."""
+    return replace(
+        seen, status=Status.LOST, failure=why, predicted=None, detail=None, latency_s=None, first_token_s=None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

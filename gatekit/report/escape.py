@@ -28,10 +28,10 @@ _TERMINAL = str.maketrans(
 # https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands,
 # https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 _COMMANDS = (  # each begins with a plain character, which is what makes their search fast in long documents
-    re.compile(r"#(?=[^ -~]{0,8}#[^\s\[#]{0,40}\[)"),
-    re.compile(r":(?<![!-~]:)(?=[^ -~]{0,8}:[^ -~]{0,8}[A-Za-z])"),
+    re.compile(r"#(?=[^ -~]*+#[^\s\[#]*+\[)"),
+    re.compile(r":(?<![!-~]:)(?=[^ -~]*+:[^ -~]*+[A-Za-z])"),
 )
-_LONGEST_COMMAND = 64
+_LONGEST_COMMAND = 1024
 
 
 def escape_terminal(text: str, limit: int | None = None) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gatekit.gate.wording import bare_percent
-from gatekit.records.answers import Completion, Failure, FailureKind, Observation, Status
+from gatekit.records.answers import Completion, Failure, FailureKind, Observation, Status, as_lost
 from gatekit.run.loop import Answer
 from gatekit.stats.exact import exact
 from gatekit.task.score import EMPTY, TOOL_CALL
@@ -29,7 +27,7 @@ def believed(observations: tuple[Observation, ...], max_share: float) -> tuple[O
     limit = bare_percent(max_share)
     what = f"{empty} of {len(observations)} empty ({share}, limit {limit}{kinds}): lost by the server, or"
     why = Failure(kind=FailureKind.EMPTY, detail=f"{what} the model's own? then gate.max_empty_share=1")
-    return tuple(_lost(seen, why) if is_empty(seen) else seen for seen in observations)
+    return tuple(as_lost(seen, why) if is_empty(seen) else seen for seen in observations)
 
 
 def while_asking(answer: Answer, status: Status) -> Status:
@@ -48,9 +46,3 @@ def still_open(seen: Observation) -> Status:
 def is_empty(seen: Observation) -> bool:
     """Whether the answer says nothing: no text at all, or a call of a tool although none was offered."""
     return seen.status is Status.NO_ANSWER and seen.detail in _SAYS_NOTHING
-
-
-def _lost(seen: Observation, why: Failure) -> Observation:
-    return replace(
-        seen, status=Status.LOST, failure=why, predicted=None, detail=None, latency_s=None, first_token_s=None
-    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from gatekit.errors import InfraError
-from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status, cells
+from gatekit.records.answers import Failure, FailureKind, Observation, Question, Status, as_lost, cells
 from gatekit.report.by_question import is_repeated, named
 from gatekit.run.empties import is_empty
 from gatekit.run.journal import Journal
@@ -90,6 +90,13 @@ class Observer:
         self._count(answer.index, observation)
         self._not_yet_told.append((self._journal.written, self._tally))
         return observation
+
+    def lose(self, places: Iterable[int], why: Failure) -> None:
+        """Count the answers at these places as lost: for this run, not in the journal."""
+        for place in places:
+            seen = self._observations.get(place)
+            if seen is not None and seen.status is not Status.LOST:
+                self._observations[place] = as_lost(seen, why)
 
     def tell(self) -> None:
         """Tell of those answers that are on the disk."""

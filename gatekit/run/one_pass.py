@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gatekit.engine.serve import Endpoint
 from gatekit.errors import InfraError
-from gatekit.records.answers import Completion
+from gatekit.records.answers import Completion, Failure, FailureKind
 from gatekit.run.client import Client
 from gatekit.run.collector import seldom_collecting
 from gatekit.run.context import within_context
@@ -26,7 +26,7 @@ from gatekit.run.progress import Progress
 from gatekit.run.readiness import Readiness
 from gatekit.run.recheck import Recheck
 from gatekit.run.requests import bodies
-from gatekit.run.same_server import refuse_another, seen
+from gatekit.run.same_server import refuse_another, seen, with_what_was_known
 from gatekit.run.signals import Stop, StoppedError, unless_stopped
 from gatekit.run.stopping import Stopping, StopReason
 from gatekit.task.answer_text import answer_under
@@ -77,13 +77,17 @@ class OnePass:
         except InfraError as error:
             return error
         self._goes_on(seen(self.endpoint, identity))
+        known = self._known(identity)
         try:
-            recheck = Recheck(readiness.identification, identity, self.journal, self._note)
+            recheck = Recheck(readiness.identification, known, self.journal, self._note)
+            if known != identity:
+                recheck.begin_in_doubt("the server does not tell what it told when the run began")
             failure = await self._ask(stop, recheck)
             self.observer.tell_all()
             if failure is None and not stop.is_set():
                 self.identity = await unless_stopped(recheck.look(), stop)
                 self.warnings += self.identity.warnings
+                failure = self._unconfirmed(recheck)
         except StoppedError:
             return None
         except InfraError as error:
@@ -132,6 +136,23 @@ class OnePass:
         for event in new:
             self.journal.event(event)
         self.events = (*earlier, *new)
+
+    def _known(self, identity: Identity) -> Identity:
+        """What is known of the server: what it says, and what it said when earlier parts of the run asked it."""
+        kept = self.journal.kept
+        if kept is None or self.endpoint.process is not None:
+            return identity
+        return with_what_was_known(identity, kept.servers)
+
+    def _unconfirmed(self, recheck: Recheck) -> InfraError | None:
+        """Why answers are lost that may be another server's; whoever goes on asks for them again."""
+        places = recheck.unconfirmed
+        if not places:
+            return None
+        self.stopped = None
+        what = f"{len(places)} answers may be of another server: it does not say again all that was known of it before"
+        self.observer.lose(places, Failure(kind=FailureKind.UNCONFIRMED, detail=what))
+        return InfraError(what, reason="server-unconfirmed", hint="see who answers at engine.base_url")
 
     def _note(self, identity: Identity) -> None:
         """Write who answers once more where its version became known, so that whoever goes on compares with it."""
@@ -193,7 +214,7 @@ class OnePass:
             read = within_context(answer_under(self.plan.spec.protocol, answer.result), self.plan.spec)
             answer = answer if read is answer.result else replace(answer, result=read)
         if self.asking is not None and self.recheck is not None:
-            self.recheck.before_answer(self.asking.lost_connection)
+            self.recheck.before_answer(self.asking.lost_connection, answer.index)
         observation = self.observer.add(answer)
         if self.asking is not None:
             self._keep_events(self.asking)

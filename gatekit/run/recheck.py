@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from gatekit.records.answers import Failure
@@ -40,9 +40,25 @@ class Recheck:
         self._is_due = asyncio.Event()
         self._doubts = 0
         self._looked_at = 0
+        self._is_told = True
+        self._doubtful: list[int] = []
 
-    def before_answer(self, lost_connection: Failure | None) -> None:
-        """An answer came that is not kept yet, and this is the last connection that was lost before it.
+    @property
+    def unconfirmed(self) -> Sequence[int]:
+        """The places of the answers of a server that did not say again all that was known before, when it was asked last.
+
+        None of one that never told anything, nor of one that only leaves out its signature now and then.
+        """
+        return self._doubtful if self._doubts and not self._is_told else ()
+
+    def begin_in_doubt(self, why: str) -> None:
+        """The server does not tell now what was known of it. Raises InfraError as the journal does."""
+        self._doubt(why)
+        self._is_due.set()
+
+    def before_answer(self, lost_connection: Failure | None, place: int) -> None:
+        """An answer came to the question at this place that is not kept yet, and this is the last connection that was
+        lost before it.
 
         Raises InfraError as the journal does.
         """
@@ -50,6 +66,8 @@ class Recheck:
             self._told = lost_connection
             self._doubt(lost_connection.detail)
             self._is_due.set()
+        if self._doubts:
+            self._doubtful.append(place)
 
     async def run(self) -> NoReturn:
         """Look whenever that is due, for as long as nobody cancels it. Raises InfraError for another server.
@@ -71,11 +89,13 @@ class Recheck:
             after = await self._identification.after(self.before)
         finally:
             self._looked_at = 0
+        self._is_told = not _can_be_told(self._sure) or is_whole(self._sure, after)
         self.before = confirmed(self.before, after)
         if looked_at and self._is_the_same(after):
             self._journal.confirmed(looked_at)
             self._doubts -= looked_at
         if not self._doubts:
+            self._doubtful.clear()
             self._sure = self.before
             self._on_known(self.before)
         return self.before
@@ -88,8 +108,12 @@ class Recheck:
 
     def _may_be_settled(self) -> bool:
         """Whether something is in doubt, and there is anything to compare: else asking again brings nothing."""
-        return self._doubts > 0 and is_whole(self._sure, self._sure)
+        return self._doubts > 0 and _can_be_told(self._sure)
 
     def _is_the_same(self, after: Identity) -> bool:
         """Whether all that was known before the doubt was asked for again; `confirmed` refused what differs."""
         return is_whole(self._sure, after) and not self._identification.client.fingerprints.warnings()
+
+
+def _can_be_told(known: Identity) -> bool:
+    return is_whole(known, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from gatekit.engine.serve import Endpoint
 from gatekit.errors import InfraError
@@ -36,6 +36,17 @@ def seen(endpoint: Endpoint, identity: Identity) -> ServerSeen:
         model_said=None if endpoint.process is not None else dict(identity.model_said),
         fingerprint=None if endpoint.process is not None else identity.fingerprint,
         flip_seed=endpoint.details.get("flip_seed") if endpoint.simulated else None,
+    )
+
+
+def with_what_was_known(now: Identity, before: Sequence[ServerSeen]) -> Identity:
+    """The identity, with the model list and the version that an earlier part was told last where it tells none."""
+    models = next((one.models for one in reversed(before) if one.models is not None), None)
+    version = next((one.version for one in reversed(before) if one.version is not None), None)
+    return replace(
+        now,
+        models=models if now.models is None else now.models,
+        version=version if now.version is None else now.version,
     )
 
 

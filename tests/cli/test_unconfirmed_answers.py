@@ -201,3 +201,70 @@ def test_what_a_verdict_proposes(raw_server: Start, tmp_path: Path) -> None:
     back.stop()
     assert (resumed.code, resumed.data["run_id"], resumed.data["accuracy"]) == (0, "two-r2", 1.0)
     assert sum(map(is_question, back.requests)) == N - OF_A
+
+
+def hiding(request: Request) -> bytes:
+    """Wrong answers of a server that fails to say what it serves."""
+    if request.method == "GET":
+        return http(503, "not now")
+    return http(200, completion(WRONG)) if is_question(request) else right(request)
+
+
+def test_an_unbroken_run_to_the_end_of_another_server(raw_server: Start, tmp_path: Path) -> None:
+    """A server that took over and never says who it is makes no verdict: INFRA, and its answers are asked for again."""
+    first = dying_after(OF_A, raw_server, right)
+    box: list[RawServer] = []
+    thread = threading.Thread(target=lambda: box.append(taking_over(first, hiding)))
+    thread.start()
+    ran = here(tmp_path, *arguments(first), "--run-id", "two", "--json")
+    thread.join()
+    box[0].stop()
+    assert (ran.code, ran.data["verdict"], ran.data["reason_code"]) == (3, "INFRA", "server-unconfirmed")
+    assert ran.data["accuracy"] is None
+    stored = record(ran, tmp_path)
+    doubtful = [seen for seen in stored["observations"] if seen["text"] == WRONG]
+    assert len(doubtful) > OF_B
+    assert {seen["failure"]["kind"] for seen in doubtful} == {"unconfirmed"}
+    assert stored["counts"]["lost"] == N - OF_A
+    assert f"asks only the {N - OF_A} lost questions" in ran.data["hint"]
+    assert "which was not confirmed" not in ran.data["hint"]
+    back = taking_over(first, right)
+    resumed = here(tmp_path, "run", "--resume", "two", "--json")
+    assert (resumed.code, resumed.data["run_id"], resumed.data["accuracy"]) == (0, "two-r2", 1.0)
+    back.stop()
+    assert sum(map(is_question, back.requests)) == N - OF_A
+    assert here(tmp_path, "history", "verify").code == 0
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["back", "hidden to the end"])
+def test_a_server_that_hides_what_it_was_asked_before(raw_server: Start, tmp_path: Path, is_back: bool) -> None:
+    """Who goes on with a run and does not say what the first server said is in doubt from its first answer on."""
+    first = dying_after(OF_A, raw_server, right)
+    ran = here(tmp_path, *arguments(first, "client.outage_s=1"), "--run-id", "two", "--json")
+    assert ran.code == 3
+    second = taking_over(first, without_version)
+    if is_back:
+        process = start(tmp_path, "run", "--resume", "two")
+        wait_for_answers(tmp_path, "two-r2", OF_A + OF_B)
+        process.kill()
+        process.communicate(timeout=60)
+    else:
+        hidden = here(tmp_path, "run", "--resume", "two", "--json")
+        assert (hidden.code, hidden.data["reason_code"]) == (3, "server-unconfirmed")
+        assert hidden.data["accuracy"] is None
+    second.stop()
+    back = taking_over(first, right)
+    resumed = here(tmp_path, "run", "--resume", "two", "--json")
+    back.stop()
+    assert (resumed.code, resumed.data["accuracy"]) == (0, 1.0)
+    assert sum(map(is_question, back.requests)) == N - OF_A
+
+
+def without_version(request: Request) -> bytes:
+    """Wrong answers, slowly, under the name of the other server, that has another version and tells none."""
+    if request.path == "/version":
+        return http(404, "")
+    if is_question(request):
+        time.sleep(0.1)
+        return http(200, completion(WRONG))
+    return right(request)

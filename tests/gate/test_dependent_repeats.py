@@ -10,6 +10,7 @@ import pytest
 
 from gatekit.gate.decide import decide
 from gatekit.gate.repeats import dependence
+from gatekit.gate.settled import settled
 from gatekit.records.answers import Status
 from gatekit.records.past import Past, PastRun
 from gatekit.records.spec import Method, Spec
@@ -120,14 +121,45 @@ def test_nothing_is_said_without_what_it_takes(spec: Spec) -> None:
     assert dependence(now[:-1], REPEATS, HISTORY.runs) is None
 
 
-def test_questions_that_lack_an_answer_are_left_out(spec: Spec) -> None:
-    """A lost or unasked repeat takes its question out, and nothing else."""
+def test_questions_without_an_answer_are_left_out(spec: Spec) -> None:
+    """A question that brought no answer at all is out; one that lacks some counts with the others."""
     now = list(statuses(drawn(20, chances())))
-    now[0], now[QUESTIONS + 1] = Status.LOST, None
+    now[0::QUESTIONS] = [Status.LOST, None] * (REPEATS // 2)
+    now[1] = Status.LOST
     found = dependence(tuple(now), REPEATS, HISTORY.runs)
     assert found is not None
-    assert found.questions == QUESTIONS - 2
+    assert found.questions == QUESTIONS - 1
     assert dependence((None,) * len(now), REPEATS, HISTORY.runs) is None
+
+
+@pytest.mark.parametrize("missing", [Status.LOST, None])
+def test_a_cache_that_loses_an_answer_of_each_question_is_found(spec: Spec, missing: Status | None) -> None:
+    """Losses, or an end before the last repeats, do not hide that the others are one answer."""
+    twice = 2 * REPEATS
+    earlier = past(*(drawn(number, chances()) + drawn(number + 50, chances()) for number in range(10, 13)))
+    apart = drawn(20, chances()) + drawn(70, chances())
+    for run, is_found in ((apart[:QUESTIONS] * twice, True), (apart, False)):
+        found = dependence((*statuses(run)[:-QUESTIONS], *[missing] * QUESTIONS), twice, earlier.runs)
+        assert found is not None
+        assert (found.z > 4) is is_found
+
+
+def test_a_cache_settles_nothing(spec: Spec) -> None:
+    """A count too low for single answers is no FAIL before the end, where whole questions do not carry it."""
+    unlucky = next(run for run in (cached(seed, 0.985 * chances()) for seed in range(99)) if is_low(spec, run))
+    stopped = (*statuses(unlucky)[: -QUESTIONS // 2], *[None] * (QUESTIONS // 2))
+    verdict = decide(spec, statuses(unlucky), HISTORY)
+    assert (verdict.outcome, verdict.reason_code) == (Outcome.INCONCLUSIVE, "dependent-repeats")
+    assert settled(spec, stopped, HISTORY) is None
+    dead = (*statuses(cached(20, 0.3 * chances()))[:QUESTIONS], *[None] * (REPEATS - 1) * QUESTIONS)
+    assert settled(spec, dead[:QUESTIONS] + statuses(bytes(len(dead) - QUESTIONS)), HISTORY) is Outcome.FAIL
+
+
+def is_low(spec: Spec, run: bytes) -> bool:
+    """Whether a run would FAIL with its repeats counted each, although a fourth of its last pass is to come."""
+    shuffled = np.random.default_rng(1).permuted(np.frombuffer(run, dtype=np.uint8).reshape(REPEATS, -1), axis=1)
+    counted = decide(spec, statuses(shuffled.astype(np.uint8).tobytes()), HISTORY)
+    return counted.outcome is Outcome.FAIL
 
 
 def test_the_interval_is_that_of_the_questions(spec: Spec) -> None:

@@ -77,6 +77,8 @@ CI_COMMANDS = [
     ("  ::error::no", "  \\x3a:error::no"),
     ("\u200b::error::no", "\u200b\\x3a:error::no"),
     ("so far ::add-mask::a", "so far \\x3a:add-mask::a"),
+    ("#" + "\u200b" * 99 + "#" + "\u200b" * 99 + "vso[x]", "\\x23" + "\u200b" * 99 + "#" + "\u200b" * 99 + "vso[x]"),
+    (":" + "\u200b" * 99 + ":" + "\u200b" * 99 + "e::x", "\\x3a" + "\u200b" * 99 + ":" + "\u200b" * 99 + "e::x"),
 ]
 NO_COMMANDS = ("#### 42", "## [a](b)", "std::io::Error", "http://[::1]:80", "##", "a ## b [c]", "x::error::y")
 

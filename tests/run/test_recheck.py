@@ -80,11 +80,11 @@ def told(
 
 async def once(recheck: Recheck) -> None:
     """One lost connection, then a look."""
-    recheck.before_answer(None)
+    recheck.before_answer(None, 0)
     lost = loss("why")
-    recheck.before_answer(lost)
-    recheck.before_answer(lost)
-    recheck.before_answer(loss())
+    recheck.before_answer(lost, 0)
+    recheck.before_answer(lost, 0)
+    recheck.before_answer(loss(), 0)
     await recheck.look()
 
 
@@ -147,14 +147,14 @@ def test_a_connection_that_is_lost_while_it_is_asked(raw_server: Start, tmp_path
         return telling(root="/a")(request)
 
     async def play(recheck: Recheck) -> None:
-        recheck.before_answer(loss("one"))
+        recheck.before_answer(loss("one"), 0)
         looking = asyncio.create_task(recheck.look())
         await asyncio.to_thread(is_asked.wait, 5)
-        recheck.before_answer(loss("two"))
-        recheck.before_answer(loss("three"))
+        recheck.before_answer(loss("two"), 0)
+        recheck.before_answer(loss("three"), 0)
         may_tell.set()
         await looking
-        recheck.before_answer(loss("four"))
+        recheck.before_answer(loss("four"), 0)
         await recheck.look()
 
     lines = told(tmp_path, raw_server(handle).url, play)

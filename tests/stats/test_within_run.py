@@ -55,6 +55,43 @@ def test_the_tail_is_that_of_whole_questions(rows: list[tuple[int, ...]]) -> Non
     assert whole_question_tail(np.array(rows), 3) == pytest.approx(expected, abs=1e-12)
 
 
+PARTLY = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)).flatmap(
+    lambda row: st.integers(0, row[2]).map(lambda right: (row[0], row[1], right, row[2]))
+)
+
+
+@given(st.lists(PARTLY, min_size=1, max_size=6))
+@settings(max_examples=60)
+def test_the_tail_weighs_questions_by_their_answers(rows: list[tuple[int, int, int, int]]) -> None:
+    """Where the last run lacks answers, each question weighs as many as it has."""
+    right, last = np.array([row[:3] for row in rows]), np.array([row[3] for row in rows])
+    shares = [sum(row[:3]) / (6 + row[3]) for row in rows]
+    ways = product((0, 1), repeat=len(rows))
+    expected = sum(
+        prod(share if is_right else 1 - share for share, is_right in zip(shares, way, strict=True))
+        for way in ways
+        if sum(weight * is_right for weight, is_right in zip(last, way, strict=True)) <= right[:, -1].sum()
+    )
+    assert whole_question_tail(right, 3, last) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.lists(PARTLY, min_size=24, max_size=40))
+@settings(max_examples=40)
+def test_the_statistic_of_a_run_that_lacks_answers(rows: list[tuple[int, int, int, int]]) -> None:
+    """z takes as many pairs from the last run as it has answers."""
+    excess = []
+    for *right, last in rows:
+        total, answers = sum(right), 6 + last
+        pairs = 2 * comb(3, 2) + comb(last, 2)
+        excess.append(sum(comb(count, 2) for count in right) - pairs * comb(total, 2) / comb(answers, 2))
+    telling = [value for value in excess if abs(value) > 1e-9]
+    found = within_run_z(np.array([row[:3] for row in rows]), 3, np.array([row[3] for row in rows]))
+    if len(telling) < LEAST_QUESTIONS:
+        assert found is None
+    else:
+        assert found == pytest.approx(sum(telling) / sqrt(sum(value**2 for value in telling)))
+
+
 @given(st.lists(st.tuples(*[st.booleans()] * 3), min_size=1, max_size=6))
 @settings(max_examples=60)
 def test_whole_questions_are_answers(rows: list[tuple[bool, ...]]) -> None:
