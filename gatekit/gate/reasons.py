@@ -302,5 +302,6 @@ def _open_aside(trial: Trial) -> str:
     if lost:
         parts.append("1 lost answer" if lost == 1 else f"{lost} lost answers")
     if unasked:
-        parts.append("1 unasked question" if unasked == 1 else f"{unasked} unasked questions")
+        what = "unasked question" if trial.repeats == 1 else "unasked repeat"
+        parts.append(f"1 {what}" if unasked == 1 else f"{unasked} {what}s")
     return f"; {' and '.join(parts)} cannot change the verdict" if parts else ""

@@ -12,7 +12,8 @@ from gatekit.records.run import RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByQuestion:
-    """How many questions were right in every repeat, in some, in none; `unknown` are those that lack an answer."""
+    """How many questions were right in every repeat, in some, in none; `unknown` are those that lack an answer which
+    would tell."""
 
     repeats: int
     questions: int
@@ -30,16 +31,16 @@ def by_question(record: RunRecord) -> ByQuestion | None:
         return None
     answered = Counter(seen.question_id for seen in record.observations if seen.status is not Status.LOST)
     right = Counter(seen.question_id for seen in record.observations if seen.status is Status.CORRECT)
-    whole = [question for question, times in answered.items() if times == repeats]
-    always = sum(right[question] == repeats for question in whole)
-    never = sum(right[question] == 0 for question in whole)
+    always = sum(times == repeats for times in right.values())
+    never = sum(times == repeats and not right[question] for question, times in answered.items())
+    sometimes = sum(0 < right[question] < times for question, times in answered.items())
     return ByQuestion(
         repeats=repeats,
         questions=questions,
         always=always,
-        sometimes=len(whole) - always - never,
+        sometimes=sometimes,
         never=never,
-        unknown=questions - len(whole),
+        unknown=questions - always - sometimes - never,
     )
 
 

@@ -173,10 +173,11 @@ def _seen(counts: Counts) -> str:
 def _repeats(record: RunRecord) -> Iterator[Line]:
     repeats = record.spec.protocol.repeats
     if repeats > 1:
-        yield "repeats", f"{repeats} repeats of {len(record.dataset.question_ids) // repeats:,} questions"
+        questions = len(record.dataset.question_ids) // repeats
+        yield "repeats", f"{repeats} repeats of {questions:,} question{'' if questions == 1 else 's'}"
     found = by_question(record)
     if found is not None:
-        unknown = f"; {found.unknown} lack an answer" if found.unknown else ""
+        unknown = f"; {found.unknown} lack an answer that would tell" if found.unknown else ""
         yield "questions", f"always right {found.always}, sometimes {found.sometimes}, never {found.never}{unknown}"
 
 

@@ -9,11 +9,12 @@ import pytest
 from gatekit.errors import ExitCode
 from gatekit.gate.decide import decide
 from gatekit.gate.derivation import derive
-from gatekit.records.answers import Observation, count
+from gatekit.records.answers import Observation, Status, count
 from gatekit.records.past import Past
 from gatekit.records.run import Comparability, Dataset, RunRecord
 from gatekit.records.spec import Method, Observed, Spec
 from gatekit.records.verdict import Outcome
+from gatekit.report.by_question import ByQuestion, by_question
 from gatekit.report.derivation import derivation_text
 from gatekit.report.summary import summarise
 from gatekit.report.terminal import explain
@@ -247,3 +248,20 @@ def test_long_facts_wrap_under_their_first_word() -> None:
     (first,) = (place for place, line in enumerate(shown) if line.startswith("  rests on"))
     assert shown[first + 1].startswith(" " * 15)
     assert "more)" in " ".join(shown)
+
+
+def test_questions_that_lack_an_answer_are_sorted_where_the_others_tell(spec: Spec) -> None:
+    """A question that was right and wrong is sometimes right, whatever it lacks; else only a whole one tells."""
+    asked = replace(spec, protocol=replace(spec.protocol, repeats=3, temperature=0.7))
+    ended = {0: "✓x", 1: "✓", 2: "xxx", 3: "✓✓✓", 4: ""}
+    observations = tuple(
+        Observation(
+            question_id=question, repeat=repeat, status=Status.CORRECT if sign == "✓" else Status.WRONG, attempts=1
+        )
+        for question, signs in ended.items()
+        for repeat, sign in enumerate(signs)
+    )
+    whole = record(spec, flipped(N, range(20)), HISTORY)
+    dataset = replace(whole.dataset, question_ids=tuple(ended) * 3)
+    found = by_question(replace(whole, spec=asked, dataset=dataset, observations=observations))
+    assert found == ByQuestion(repeats=3, questions=5, always=1, sometimes=1, never=1, unknown=2)
