@@ -168,13 +168,15 @@ def dependent(alike: Dependence, judged: Reason) -> Reason:
     """Repeats are right or wrong together within a run, so that they are fewer answers than the rule counts."""
     runs = "1 earlier run" if alike.runs == 1 else f"{alike.runs} earlier runs"
     text = f"repeats of a question are too alike within a run for {judged.text}"
-    over = f"over {alike.questions} whole questions and {runs}"
-    return Reason(
-        code=DEPENDENT,
-        text=f"{text}: z = {alike.z:.1f} {over}, {TOO_ALIKE_Z:g} is the limit",
-        hint="see whether the server samples (protocol.temperature), takes a seed of its own for all requests "
-        "(protocol.seed, engine.seed), or caches answers",
+    over = f"over {alike.questions} questions and {runs}"
+    hint = (
+        "see whether the server samples (protocol.temperature), takes a seed of its own for all requests "
+        "(protocol.seed, engine.seed), or caches answers"
     )
+    named = ", ".join(alike.suspects[:_MOST_RUNS]) + (", ..." if len(alike.suspects) > _MOST_RUNS else "")
+    if alike.suspects:
+        hint += f"; it may be that of run {named} instead: gatekit history quarantine {alike.suspects[0]} --reason ..."
+    return Reason(code=DEPENDENT, text=f"{text}: z = {alike.z:.1f} {over}, {TOO_ALIKE_Z:g} is the limit", hint=hint)
 
 
 def too_many_lost(gate: Gate, counts: Counts) -> Reason:

@@ -23,7 +23,8 @@ class Dependence:
     """How alike the repeats of one run are: `z` from so many whole questions of this run and `runs` earlier ones.
 
     Where that is too much, `drop_p` and `rise_p` are how probable so few, or so many, right answers are if all repeats
-    of a question are one answer; 1 elsewhere.
+    of a question are one answer; 1 elsewhere. `suspects` are the earlier runs that it may be instead of this one: the
+    only one there is, or those without any of which alone the rest is not too alike.
     """
 
     z: float
@@ -31,6 +32,7 @@ class Dependence:
     questions: int
     drop_p: float
     rise_p: float
+    suspects: tuple[str, ...] = ()
 
     def overrules(self, outcome: Outcome, alpha: float | None) -> bool:
         """Whether an outcome falls: repeats are too alike to count each, and as whole questions they do not carry it.
@@ -61,6 +63,7 @@ def dependence(statuses: Statuses, repeats: int, runs: Sequence[PastRun]) -> Dep
         questions=len(data.right),
         drop_p=data.tail(Outcome.FAIL, repeats) if z > TOO_ALIKE_Z else 1.0,
         rise_p=data.tail(Outcome.PASS, repeats) if z > TOO_ALIKE_Z else 1.0,
+        suspects=data.suspects(repeats) if z > TOO_ALIKE_Z else (),
     )
 
 
@@ -85,12 +88,19 @@ def interval_of_shares(statuses: Statuses, repeats: int, confidence: float) -> I
     return Interval(low=low, high=high, confidence=confidence)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Data:
     """Right answers by question and run, this run last, and how many this run has of each question: not none."""
 
+    runs: tuple[str, ...]
     right: Counts
     last: Answered
+
+    def suspects(self, repeats: int) -> tuple[str, ...]:
+        """Earlier runs without which the others and this one are not too alike."""
+        others = (np.delete(self.right, place, axis=1) for place in range(len(self.runs)))
+        found = [within_run_z(right, repeats, self.last) or 0.0 for right in others]
+        return tuple(run for run, z in zip(self.runs, found, strict=True) if z <= TOO_ALIKE_Z)
 
     def tail(self, outcome: Outcome, repeats: int) -> float:
         """The chance of so few right answers, or for a PASS of so few wrong ones."""
@@ -102,13 +112,14 @@ class _Data:
 
 
 def _data(statuses: Statuses, repeats: int, runs: Sequence[PastRun]) -> _Data | None:
-    earlier = [run.outcomes for run in runs if run.outcomes is not None and run.n == len(statuses)]
+    earlier = {run.run_id: run.outcomes for run in runs if run.outcomes is not None and run.n == len(statuses)}
     if repeats == 1 or not earlier or len(statuses) % repeats:
         return None
     answered = np.array([status is not None and status is not Status.LOST for status in statuses])
     last: Answered = answered.reshape(repeats, -1).sum(axis=0, dtype=np.int64)
     now = bytes(status is Status.CORRECT for status in statuses)
-    return _Data(_right(*earlier, now, repeats=repeats)[last > 0], last[last > 0])
+    right = _right(*earlier.values(), now, repeats=repeats)
+    return _Data(runs=tuple(earlier), right=right[last > 0], last=last[last > 0])
 
 
 def _right(*runs: bytes, repeats: int) -> Counts:

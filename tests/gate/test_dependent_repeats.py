@@ -89,6 +89,18 @@ def test_a_cache_in_all_runs_is_found(spec: Spec) -> None:
     assert (verdict.outcome, verdict.reason_code) == (Outcome.INCONCLUSIVE, "dependent-repeats")
 
 
+def test_an_earlier_cache_is_named(spec: Spec) -> None:
+    """Behind a cached run of the norm a healthy one is undecided, too: the hint names the run that it may be."""
+    earlier = past(cached(10, chances()), drawn(11, chances()), drawn(12, chances()))
+    verdict = decide(spec, statuses(drawn(20, chances())), earlier)
+    assert verdict.reason_code == "dependent-repeats"
+    assert verdict.hint.endswith("it may be that of run r0 instead: gatekit history quarantine r0 --reason ...")
+    own = decide(spec, statuses(cached(20, chances())), HISTORY)
+    assert "quarantine" not in own.hint
+    only = decide(spec, statuses(cached(20, chances())), past(drawn(10, chances())))
+    assert "it may be that of run r0" in only.hint
+
+
 @pytest.mark.parametrize("lost", [0.08, 0.3])
 def test_a_regression_that_moves_whole_questions_fails(spec: Spec, lost: float) -> None:
     """Questions that are lost in every repeat look like a cache, but for the direction: the FAIL stands."""
