@@ -77,6 +77,29 @@ def check_early_stop(spec: Spec) -> None:
         raise ConfigError(problems)
 
 
+def check_repeated_observed(spec: Spec, questions: int) -> None:
+    """Raises ConfigError (`repeats-of-other-questions`) where a run that asks each of so many questions several times
+    would be judged by an accuracy that was measured on others.
+
+    Repeats make the run surer about its own questions, not about how much harder they are than those of the number.
+    A floor says itself what it asks for, and needs no measurement but to exclude a drop.
+    """
+    gate, repeats = spec.gate, spec.protocol.repeats
+    is_used = gate.method in _BY_OBSERVED and (gate.method is not Method.STATIC_FLOOR or gate.delta is not None)
+    if repeats == 1 or gate.observed is None or not is_used:
+        return
+    if gate.observed.n in (questions, questions * repeats):
+        return
+    raise ConfigError.one(
+        f"gate {gate.name}: gate.observed is of {gate.observed.n:,} answers, not of the {questions:,} questions that "
+        f"are asked {repeats} times each: these may be harder, which no repeat evens out, and healthy runs would FAIL",
+        reason="repeats-of-other-questions",
+        where="gate.observed",
+        hint="set gate=auto gate.observed=null, so that history decides, or measure on these questions: "
+        f"gate.observed.n={questions} or {questions * repeats}",
+    )
+
+
 def check_reference(gate: Gate) -> None:
     """Raises ConfigError (`floor-delta-needs-observed`) where a floor has no accuracy to take gate.delta from."""
     if gate.delta is None or gate.observed is not None:

@@ -20,7 +20,13 @@ from gatekit.gate.criterion import Criterion, binding_gate, full_rate, locked
 from gatekit.gate.early_stop import builds_note, detailed_runs
 from gatekit.gate.exchangeable import Exchangeable, exchangeable
 from gatekit.gate.locked import LockFault
-from gatekit.gate.needs import check_drop, check_early_stop, observed_accuracy, stated_observed
+from gatekit.gate.needs import (
+    check_drop,
+    check_early_stop,
+    check_repeated_observed,
+    observed_accuracy,
+    stated_observed,
+)
 from gatekit.gate.rung import Shortage
 from gatekit.gate.split import SHARE, share_of
 from gatekit.gate.wording import accuracy
@@ -39,9 +45,10 @@ def criterion(spec: Spec, n: int, past: Past) -> Criterion | Shortage | LockFaul
     """The criterion of a spec at n questions, or what leaves it without one: too short a history, no lock that holds.
 
     Where the gate's sequential test cannot be made, the rule keeps the whole of alpha and beta, and `early_note` says
-    why. Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule` and
-    `gatekit.gate.needs.check_early_stop`.
+    why. Raises ConfigError when the gate lacks what its method needs: as `gatekit.gate.rule.rule`,
+    `gatekit.gate.needs.check_early_stop` and `check_repeated_observed`.
     """
+    check_repeated_observed(spec, n // spec.protocol.repeats)
     gate = binding_gate(spec, n)
     history = exchangeable(gate, spec.hw.name, n, past)
     if gate.early_stop is EarlyStop.NONE:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gatekit.gate.locked import Fault
+from gatekit.gate.reasons import DEPENDENT
 from gatekit.history.acts import quarantined_runs
 from gatekit.history.as_of import AsOf, as_of_moment
 from gatekit.history.changes import Span, change, differing, key_fields, named
@@ -33,6 +34,8 @@ MOST_CHANGES = 10
 
 
 _NO_MEASUREMENT_OF_HEALTH = frozenset({Outcome.INFRA.value, Outcome.FAIL.value})
+_NO_SAMPLE_OF_HEALTH = {"too-many-truncated": "too many truncated", DEPENDENT: "dependent repeats"}
+"""INCONCLUSIVE runs whose answers are not those of a healthy build, by the reason of their verdict."""
 UNJUDGED = "without a verdict"
 _NO_THRESHOLD = frozenset({fault.value for fault in Fault} | {"gate-cannot-decide", "no-reference"})
 """Why a run was measured and not judged, although its series may have had what judges it."""
@@ -94,9 +97,9 @@ def past_runs(
     """The whole, healthy runs under the same comparability key, in the order in which they were added.
 
     A run never votes on itself. Left out and counted by reason: FAIL and INFRA runs, runs that stopped early, lost
-    answers or cut off too many, that a later record supersedes, that are quarantined or came before the last
-    rebaseline; and the model's runs under another key, by the fields that differ. `as_of`, a UTC date or moment in
-    ISO 8601, drops every run that was finished and every act that was made after it.
+    answers or cut off too many, whose repeats hang together, that a later record supersedes, that are quarantined or
+    came before the last rebaseline; and the model's runs under another key, by the fields that differ. `as_of`, a UTC
+    date or moment in ISO 8601, drops every run that was finished and every act that was made after it.
 
     Raises InfraError when the index cannot be read, ConfigError for an `as_of` that is neither.
     """
@@ -262,7 +265,7 @@ def _unusable(row: PastRow, standing: _Standing) -> str | None:
         return "stopped early"
     if row.lost or not row.measured:
         return "answers lost"
-    return "too many truncated" if row.reason_code == "too-many-truncated" else None
+    return _NO_SAMPLE_OF_HEALTH.get(row.reason_code)
 
 
 def past_run(row: PastRow) -> PastRun:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from gatekit import __version__
 from gatekit.errors import ConfigError
 from gatekit.gate.decide import decide
+from gatekit.gate.reasons import DEPENDENT
 from gatekit.history.durable_files import is_there
 from gatekit.history.past import past_runs
 from gatekit.history.place import Place
@@ -119,10 +120,12 @@ def _comparability(old: Comparability, reader: Reader) -> Comparability:
 
 
 def _verdict(old: Verdict, new: Verdict) -> Verdict:
-    """What was wrong with the run itself stays wrong: its warnings, and an INFRA that no count explains."""
+    """What was wrong with the run itself stays wrong: its warnings, an INFRA that no count explains, and repeats that
+    hang together where no earlier run tells whether they still do."""
     kept = tuple(line for line in old.warnings if line not in new.warnings and not line.startswith(_CHURN))
     new = replace(new, warnings=(*kept, *new.warnings))
-    if old.outcome is not Outcome.INFRA or old.reason_code in _OF_THE_COUNTS:
+    is_untold = old.reason_code == DEPENDENT and (new.rule is None or not new.rule.used)
+    if not is_untold and (old.outcome is not Outcome.INFRA or old.reason_code in _OF_THE_COUNTS):
         return new
     return replace(new, outcome=old.outcome, reason_code=old.reason_code, reason=old.reason, hint=old.hint)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from gatekit.records.run import RunRecord
 from gatekit.records.secrets import without_secrets
 from gatekit.records.served_details import changed_weights
 from gatekit.records.spec import EngineKind
-from gatekit.stats.paired import mcnemar, paired_difference
+from gatekit.stats.paired import clustered_difference, mcnemar
 
 CONFIDENCE = 0.95
 _Z = 1.959963984540054  # the normal quantile of (1 + CONFIDENCE) / 2
@@ -64,13 +64,26 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeQuestions:
+    """So many questions with pairs, how many of them were less often or more often right in the second run, and
+    McNemar's p-value of these two: it holds however alike the repeats of a question are."""
+
+    questions: int
+    fewer: int
+    more: int
+    p_two_sided: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
     """The questions that both runs answered, right or not.
 
-    `difference` is (wrong_to_right - right_to_wrong) / n and `stderr` its standard error (Miller 2024); `low` and
-    `high` are its normal 95 % interval. The last three are None where nothing changed sides or n is 1: a spread
-    of 0 would be a claim that nobody can make. `p_two_sided` is McNemar's, exact. `same_text` counts answers that
-    are the same character by character. `unanswered` questions of both runs, that one of them did not answer, are in
+    Repeats of a question are pairs of their own in all counts. `difference` is (wrong_to_right - right_to_wrong) / n
+    and `stderr` its standard error by question (Miller 2024), however alike its repeats are; `low` and `high` are its
+    normal 95 % interval. The last three are None where nothing changed sides, the questions do not differ in what they
+    gained, or there is one: a spread of 0 would be a claim that nobody can make. `p_two_sided` is McNemar's, exact;
+    `by_question` the same of whole questions, None without repeats. `same_text` counts answers that are the same
+    character by character. `unanswered` questions of both runs, that one of them did not answer, are in
     none of these figures: with them the difference lies between `lowest` and `highest`, whichever they are.
     """
 
@@ -81,6 +94,7 @@ class Pairs:
     both_wrong: int
     same_text: int
     p_two_sided: float
+    by_question: WholeQuestions | None = None
     difference: float
     stderr: float | None
     low: float | None
@@ -153,7 +167,8 @@ def compare(before: RunRecord, after: RunRecord, questions: Mapping[int, str]) -
     met = [(seen[id(before)].get(cell), seen[id(after)].get(cell)) for cell in ids]
     answered = [(a, b) for a, b in met if a is not None and b is not None and not _is_lost(a, b)]
     key = differences(before.comparability.fields, after.comparability.fields)
-    pairs = _pairs(answered, met) if answered else None
+    is_repeated = _is_repeated(before, after)
+    pairs = _pairs(answered, met, is_repeated=is_repeated) if answered else None
     return Comparison(
         before=_side(before),
         after=_side(after),
@@ -168,7 +183,7 @@ def compare(before: RunRecord, after: RunRecord, questions: Mapping[int, str]) -
         pairs=pairs,
         unpaired=None if pairs is not None else _unpaired(before, after, len(ids)),
         moved=_moved(met) if before.observations and after.observations else (),
-        changed=_changed(answered, questions, is_repeated=_is_repeated(before, after)),
+        changed=_changed(answered, questions, is_repeated=is_repeated),
     )
 
 
@@ -303,10 +318,11 @@ def _differing(before: Mapping[str, Plain], after: Mapping[str, Plain]) -> Itera
             yield Difference(name=name, before=old, after=new, absent=absent)
 
 
-def _pairs(answered: Sequence[tuple[Observation, Observation]], met: Sequence[Met]) -> Pairs:
+def _pairs(answered: Sequence[tuple[Observation, Observation]], met: Sequence[Met], *, is_repeated: bool) -> Pairs:
     sides = Counter((a.status is Status.CORRECT, b.status is Status.CORRECT) for a, b in answered)
     n, lost, gained = len(answered), sides[True, False], sides[False, True]
-    stderr = paired_difference(n, lost, gained).stderr if n > 1 and lost + gained else None
+    by_question = _by_question(answered)
+    stderr = _stderr(by_question, n, lost + gained)
     difference = (gained - lost) / n
     margin = None if stderr is None else _Z * stderr
     gains = [_gain(a, b) for a, b in met]
@@ -318,6 +334,7 @@ def _pairs(answered: Sequence[tuple[Observation, Observation]], met: Sequence[Me
         both_wrong=sides[False, False],
         same_text=sum((a.text, a.reasoning) == (b.text, b.reasoning) for a, b in answered),
         p_two_sided=mcnemar(lost, gained).p_two_sided,
+        by_question=_whole_questions(by_question) if is_repeated else None,
         difference=difference,
         stderr=stderr,
         low=None if margin is None else max(-1.0, difference - margin),
@@ -326,6 +343,28 @@ def _pairs(answered: Sequence[tuple[Observation, Observation]], met: Sequence[Me
         lowest=sum(low for low, _ in gains) / len(met),
         highest=sum(high for _, high in gains) / len(met),
     )
+
+
+def _by_question(answered: Sequence[tuple[Observation, Observation]]) -> Sequence[Sequence[int]]:
+    """+1, 0 or -1 for each pair of answers, together for each question."""
+    gains: defaultdict[int, list[int]] = defaultdict(list)
+    for a, b in answered:
+        gains[a.question_id].append((b.status is Status.CORRECT) - (a.status is Status.CORRECT))
+    return tuple(gains.values())
+
+
+def _stderr(by_question: Sequence[Sequence[int]], n: int, flips: int) -> float | None:
+    if len(by_question) < 2 or not flips:
+        return None
+    stderr = clustered_difference(by_question).stderr
+    return stderr if stderr or n == len(by_question) else None
+
+
+def _whole_questions(by_question: Sequence[Sequence[int]]) -> WholeQuestions:
+    sums = [sum(own) for own in by_question]
+    fewer, more = sum(one < 0 for one in sums), sum(one > 0 for one in sums)
+    p = mcnemar(fewer, more).p_two_sided
+    return WholeQuestions(questions=len(sums), fewer=fewer, more=more, p_two_sided=p)
 
 
 def _gain(before: Observation | None, after: Observation | None) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from textwrap import wrap
 from gatekit.gate.wording import p_value
 from gatekit.records.canonical import Plain
 from gatekit.report.by_question import named
-from gatekit.report.comparison import Answer, Changed, Comparison, Difference, Pairs, Side
+from gatekit.report.comparison import Answer, Changed, Comparison, Difference, Pairs, Side, WholeQuestions
 from gatekit.report.escape import escape_terminal
 from gatekit.report.table import aligned
 
@@ -145,7 +145,11 @@ def _facts(found: Comparison, pairs: Pairs) -> Iterator[tuple[str, str]]:
         moves = (f"{_words(move.before)} to {_words(move.after)} {move.questions}" for move in found.moved)
         yield "ended otherwise", ", ".join(moves)
     chance = "how often so uneven a split comes about by chance alone"
+    if pairs.by_question is not None:
+        chance += ", if each answer is one of its own"
     yield "McNemar", f"p {p_value(pairs.p_two_sided)} (exact, two-sided): {chance}"
+    if pairs.by_question is not None:
+        yield "by question", _whole_questions(pairs.by_question)
     yield "difference", _difference(pairs)
     if found.only_before or found.only_after:
         only = f"{found.only_before} {_units(found)} only before, {found.only_after} only after"
@@ -154,6 +158,12 @@ def _facts(found: Comparison, pairs: Pairs) -> Iterator[tuple[str, str]]:
         ends = f"{_signed(pairs.lowest)} and {_signed(pairs.highest)} points over all {found.common}"
         what = "questions without an answer" if _units(found) == "questions" else "answers that never came"
         yield "left out", f"{pairs.unanswered} {what}: with them, it lies between {ends}"
+
+
+def _whole_questions(found: WholeQuestions) -> str:
+    """Repeats hang together: what is left of the p-value where each question counts once."""
+    split = f"of {found.questions} questions {found.fewer} were right less often after, {found.more} more often"
+    return f"{split}: p {p_value(found.p_two_sided)}, however alike the repeats of a question are"
 
 
 def _units(found: Comparison) -> str:
@@ -167,12 +177,21 @@ def _words(status: str) -> str:
 
 def _difference(pairs: Pairs) -> str:
     if pairs.stderr is None or pairs.low is None or pairs.high is None:
-        none = pairs.right_to_wrong + pairs.wrong_to_right == 0
-        why = "no question changed sides, which gives no spread" if none else "one question gives no spread"
-        return f"{_signed(pairs.difference)} points ({why})"
+        return f"{_signed(pairs.difference)} points ({_no_spread(pairs)})"
+    by_question = "" if pairs.by_question is None else " by question"
     rough = " (few changes: rough)" if pairs.right_to_wrong + pairs.wrong_to_right < _FEW_CHANGES else ""
     ends = f"{_signed(pairs.low)} to {_signed(pairs.high)}"
-    return f"{_signed(pairs.difference)} points, standard error {100 * pairs.stderr:.2f}, 95 % {ends}{rough}"
+    error = f"standard error{by_question} {100 * pairs.stderr:.2f}"
+    return f"{_signed(pairs.difference)} points, {error}, 95 % {ends}{rough}"
+
+
+def _no_spread(pairs: Pairs) -> str:
+    """Why a difference has no standard error."""
+    if pairs.right_to_wrong + pairs.wrong_to_right == 0:
+        unit = "question" if pairs.by_question is None else "answer"
+        return f"no {unit} changed sides, which gives no spread"
+    is_one = pairs.by_question is None or pairs.by_question.questions == 1
+    return "one question gives no spread" if is_one else "all questions changed alike, which gives no spread"
 
 
 def _signed(share: float) -> str:

@@ -54,6 +54,11 @@ def escape_terminal(text: str, limit: int | None = None) -> str:
     return _cut(head, limit - len("...")) + "..."[:limit]
 
 
+def is_visible(text: str) -> bool:
+    """Whether a text stands on one line and hides nothing, whatever it may command."""
+    return text.translate(_TERMINAL) == text
+
+
 def without_commands(text: str) -> str:
     """The text in which no CI service finds a command; nothing else is changed.
 

@@ -38,6 +38,7 @@ DEFAULT_FOLDER = Path("conf/thresholds")
 DEFAULT_HISTORY = ".gatekit"
 _LONGEST_NAME = 180
 _SHOWN_CHARACTERS = 120
+_BY_AUTO = "auto: "
 _OF_SERVER = re.compile(r"[+~]*engine\.(?:args|env)[.=]")
 
 
@@ -114,11 +115,18 @@ def command_of(lock: Lock, more: Sequence[str] = ()) -> str:
 
 
 def _asked(lock: Lock) -> tuple[str, ...]:
-    """How many questions a lock is for, and how often each is asked: its n is the product."""
+    """How many questions a lock is for, and how often each is asked: its n is the product.
+
+    Beside repeats stands what they are refused without: the temperature of the series, where the protocol is greedy by
+    itself, and a method that takes no number typed for other questions.
+    """
     repeats = lock.fields.get("protocol.repeats")
     if type(repeats) is not int or repeats < 1:
         return (f"task.n={lock.n}",)
-    return f"task.n={lock.n // repeats}", f"protocol.repeats={repeats}"
+    words = [f"task.n={lock.n // repeats}", f"protocol.repeats={repeats}"]
+    name = "protocol.temperature"
+    words += [f"{name}={json.dumps(lock.fields[name])}"] if name in lock.fields else []
+    return *words, f"gate.method={Method.LOCKED.value if lock.why.startswith(_BY_AUTO) else lock.method}"
 
 
 def command_typed(overrides: Sequence[str], config_dirs: Sequence[str] = (), more: Sequence[str] = ()) -> str:

@@ -291,6 +291,13 @@ _RUNS = {
         "gate.early_stop=wor_mixture protocol.repeats=4",
         "Set gate.early_stop: none; a run that no answer can save any more stops all the same.",
     ),
+    "repeats-of-other-questions": _rule(
+        "Repeats make a run surer about its own questions, not about how much harder they are than those on which "
+        "gate.observed was measured: its n must be that of the questions, or of questions times repeats. A static "
+        "floor without gate.delta needs no measurement, and is not asked for one.",
+        "gate=exact_binomial gate.observed={correct: 1168, n: 1319} task.n=25 with protocol.repeats=32",
+        "Set gate=auto and gate.observed: null, so that history decides, or measure on these questions.",
+    ),
     "path-without-use": _rule(
         "The bundled questions are made from a seed, and no folder is read for them.",
         "task=gsm8k_synth task.path=/data",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gatekit.engine.argv import server_argv
 from gatekit.errors import ConfigError
-from gatekit.gate.needs import check_gate
+from gatekit.gate.needs import check_gate, check_repeated_observed
 from gatekit.records.spec import EngineKind, Spec
 from gatekit.spec.reader import KeyPath
 
@@ -20,6 +20,7 @@ _PLACES: Mapping[str, KeyPath] = {
     "early-stop-needs-order": ("gate", "early_stop"),
     "early-stop-needs-reference": ("gate", "early_stop"),
     "early-stop-with-repeats": ("gate", "early_stop"),
+    "repeats-of-other-questions": ("gate", "observed"),
     "path-without-use": ("task", "path"),
     "dataset-missing": ("task", "dataset"),
     "dataset-url-refused": ("task", "files"),
@@ -65,6 +66,15 @@ def questions_suffice(spec: Spec) -> Found:
     rows = said_rows(spec.task, "test")
     if rows is not None:
         yield from _refused(lambda: check_n(spec.task, spec.protocol, rows))
+
+
+def observed_is_of_these_questions(spec: Spec) -> Found:
+    """Repeats are judged by a number of the same questions, where the spec says how many it asks."""
+    from gatekit.task.select import said_questions
+
+    questions = said_questions(spec.task, spec.protocol)
+    if questions is not None:
+        yield from _refused(lambda: check_repeated_observed(spec, questions))
 
 
 def shots_suffice(spec: Spec) -> Found:
@@ -125,6 +135,7 @@ RUN_RULES: tuple[Callable[[Spec], Found], ...] = (
     gate_can_decide,
     questions_can_be_had,
     questions_suffice,
+    observed_is_of_these_questions,
     shots_suffice,
     question_hides_its_answer,
     protocol_is_of_one_piece,

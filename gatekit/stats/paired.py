@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
@@ -99,6 +99,26 @@ def paired_difference(n: int, right_to_wrong: int, wrong_to_right: int) -> Paire
     flips, gain = right_to_wrong + wrong_to_right, wrong_to_right - right_to_wrong
     variance = (flips - Fraction(gain * gain, n)) / (n - 1)
     return PairedDifference(difference=gain / n, stderr=sqrt(variance / n))
+
+
+def clustered_difference(gains: Sequence[Sequence[int]]) -> PairedDifference:
+    """The change of accuracy where questions were asked several times, and its standard error.
+
+    `gains` has one entry a question: +1, 0 or -1 for each of its answers, at least one. Hypothesis: the questions are
+    a random sample; the answers to one may hang together in any way. Formula: with g_q the sum of a question's w_q
+    gains, n = sum w_q and m questions, d = sum g_q / n and sqrt(m / (m - 1) sum (g_q - w_q d)^2) / n.
+    Reference: Miller 2024 (arXiv 2411.00640), section 2.2. Valid for m >= 2, else ValueError; `paired_difference` where
+    each question was asked once.
+
+    >>> clustered_difference([[1, 1], [-1, -1]])  # as of the two questions asked once
+    PairedDifference(difference=0.0, stderr=1.0)
+    """
+    m, n = len(gains), sum(map(len, gains))
+    if m < 2:
+        raise ValueError(f"{m} questions give no standard error")
+    mean = Fraction(sum(map(sum, gains)), n)
+    spread = sum((sum(own) - len(own) * mean) ** 2 for own in gains)
+    return PairedDifference(difference=float(mean), stderr=sqrt(m * Fraction(spread) / (m - 1)) / n)
 
 
 def fisher_exact_drop(baseline_correct: int, baseline_n: int, new_correct: int, new_n: int) -> float:

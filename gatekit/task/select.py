@@ -8,7 +8,7 @@ from random import Random
 from gatekit.errors import ConfigError
 from gatekit.records.answers import Question
 from gatekit.records.spec import Protocol, ShotOverlap, ShotSource, Task
-from gatekit.task.dataset import QuestionSet
+from gatekit.task.dataset import QuestionSet, said_rows
 
 MOST_ANSWERS = 1_000_000
 """How many answers a run may ask for, questions times repeats."""
@@ -46,6 +46,14 @@ def select(questions: QuestionSet, task: Task, protocol: Protocol) -> Selection:
 def check_n(task: Task, protocol: Protocol, rows: int) -> None:
     """Raises the ConfigError of `select` when a test split of so many rows does not suffice, or asks for too much."""
     _check_answers(_count(rows, task, protocol.shots if _skips(protocol) else 0), protocol.repeats)
+
+
+def said_questions(task: Task, protocol: Protocol) -> int | None:
+    """How many questions a spec asks for, whether there are as many or not; None where only a file tells."""
+    if task.n is not None:
+        return task.n
+    rows = said_rows(task, "test")
+    return None if rows is None else max(0, rows - (protocol.shots if _skips(protocol) else 0))
 
 
 def _check_answers(questions: int, repeats: int) -> None:

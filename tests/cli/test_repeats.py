@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from raw_server import Handler, Request, Start, completion, http
 from right_answers import is_question, reference, right
 
 SAMPLED = ("protocol.temperature=0.7", "protocol.repeats=3")
+OTHERS = ("gate.observed={correct: 1168, n: 1319}", "task.n=25")
 AUTO = ("gate=auto", "gate.observed=null")  # without history nothing is decided, and no run stops early
 SIM = ("task.n=20", "engine.latency={}", "engine.flip_seed=7", "engine.accuracy=0.8", *AUTO, *SAMPLED)
 
@@ -89,6 +92,10 @@ def test_every_repeat_has_the_next_seed(tmp_path: Path, raw_server: Start) -> No
             (*SAMPLED, "gate.early_stop=wor_mixture", "gate.delta=0.05", "task.order_seed=1"),
             "early-stop-with-repeats",
         ),
+        ((*SAMPLED, "gate=exact_binomial", *OTHERS), "repeats-of-other-questions"),
+        ((*SAMPLED, "gate=auto", *OTHERS), "repeats-of-other-questions"),
+        ((*SAMPLED, "gate=auto", "gate.method=beta_binomial_predictive", *OTHERS), "repeats-of-other-questions"),
+        ((*SAMPLED, "gate=static_floor", "gate.floor=0.8", "gate.delta=0.1", *OTHERS), "repeats-of-other-questions"),
     ],
 )
 def test_what_repeats_do_not_go_with(tmp_path: Path, overrides: tuple[str, ...], reason: str) -> None:
@@ -98,6 +105,40 @@ def test_what_repeats_do_not_go_with(tmp_path: Path, overrides: tuple[str, ...],
     assert len(ran.err.splitlines()) == 1
     assert f"[{reason}]" in ran.err
     assert not (tmp_path / ".gatekit").exists()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("gate=exact_binomial", "gate.observed={correct: 22, n: 25}", "task.n=25"),
+        ("gate=exact_binomial", "gate.observed={correct: 66, n: 75}", "task.n=25"),
+        ("gate=auto", "gate.observed={correct: 1168, n: 1319}", "task.n=null"),
+        ("gate=auto", "gate.observed=null", "task.n=25"),
+        ("gate=static_floor", "gate.floor=0.8", *OTHERS),  # a floor needs no measurement
+        ("gate=exact_binomial", *OTHERS, "protocol.repeats=1"),
+    ],
+)
+def test_a_number_of_these_questions_may_judge_repeats(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    """What was measured on as many questions or answers as the run has stands, and so does what needs no number."""
+    ran = here(tmp_path, "--cfg", *SAMPLED, *overrides)
+    assert ran.code == 0, ran.err
+
+
+def test_a_number_of_other_questions_is_found_once_they_are_read(tmp_path: Path, raw_server: Start) -> None:
+    """Where only the dataset's files say how many questions there are, the run is refused before any is asked."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for split in ("train", "test"):
+        rows = [json.dumps({"question": f"How many are {number}?", "answer": "#### 2"}) for number in range(30)]
+        (data / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
+    server = raw_server(right)
+    pins = [f"~task.files.{split}" for split in ("train", "test")]
+    own = ("task=gsm8k", f"task.path={data}", *pins, "task.n=null", "protocol.shots=0", "protocol.repeats=3")
+    gate = ("gate=exact_binomial", "gate.floor=null", "gate.observed={correct: 1168, n: 1319}", "gate.alpha=0.001")
+    ran = here(tmp_path, *attached(server.url, *own, "protocol.temperature=0.7", *gate))
+    assert (ran.code, "[repeats-of-other-questions]" in ran.err) == (2, True), ran.err
+    assert "gate.observed.n=30 or 90" in ran.err
+    assert not any(map(is_question, server.requests))
 
 
 def test_a_temperature_left_to_the_server_may_sample(tmp_path: Path) -> None:
@@ -115,7 +156,7 @@ def test_too_many_answers(tmp_path: Path) -> None:
     for split in ("train", "test"):
         (folder / f"{split}.jsonl").write_text(text)
     own = [f"task.files.{split}.{pin}" for split in ("train", "test") for pin in pinned]
-    asked = ("task=gsm8k", f"task.path={folder}", *own, *SAMPLED)
+    asked = ("task=gsm8k", f"task.path={folder}", *own, *AUTO, *SAMPLED)
     ran = here(tmp_path, *asked, "protocol.repeats=64")
     assert (ran.code, "[too-many-answers]" in ran.err) == (2, True), ran.err
     assert "set protocol.repeats=63 or less" in ran.err
@@ -185,7 +226,7 @@ def test_a_recording_plays_each_answer_to_its_repeat(tmp_path: Path, seed: str) 
     """What was answered the second time is the answer to the second time again; one too many is refused."""
     own = f"protocol.seed={seed}"
     ran = here(tmp_path, *SIM, own, "--json")
-    replay = ("engine=replay", f"engine.answers={tmp_path / ran.data['record']}", "task.n=20", *SAMPLED, own)
+    replay = ("engine=replay", f"engine.answers={tmp_path / ran.data['record']}", "task.n=20", *AUTO, *SAMPLED, own)
     again = here(tmp_path, *replay, "client.concurrency=3", "--json")
     assert texts(again, tmp_path) == texts(ran, tmp_path)
     more = here(tmp_path, *replay, "protocol.repeats=4")
@@ -246,6 +287,10 @@ def test_repeats_of_a_cache_are_no_repeats(tmp_path: Path, raw_server: Start) ->
     explained = here(tmp_path, "explain", "build-3").out
     assert "too alike" in explained
     assert "DIFFERS" not in explained
+    later = ran(4, caches=False).data["rule"]
+    assert later["used"] == ["build-0", "build-1", "build-2"]
+    assert later["excluded"] == {"dependent repeats": 1}
+    assert "build-3" in here(tmp_path, "history", "list").out
 
 
 def test_the_same_long_text_every_time_is_suspicious(tmp_path: Path, raw_server: Start) -> None:
@@ -271,7 +316,7 @@ def test_the_same_long_text_every_time_is_suspicious(tmp_path: Path, raw_server:
 
 def test_a_gate_is_measured_under_questions(tmp_path: Path) -> None:
     """`measured_under.n` counts questions, however often each is asked."""
-    gate = ("gate=exact_binomial", "gate.observed={correct: 180, n: 200}", "gate.alpha=0.001")
+    gate = ("gate=exact_binomial", "gate.observed={correct: 18, n: 20}", "gate.alpha=0.001")
     for n, is_other in ((20, False), (60, True)):
         ran = here(tmp_path, *SIM, *gate, f"gate.measured_under={{n: {n}}}", "--json")
         assert (ran.data["reason_code"] == "protocol-mismatch") is is_other
@@ -307,3 +352,28 @@ def test_lists_name_the_repeat(tmp_path: Path, ran: Ran) -> None:
     text = here(tmp_path, "history", "compare", "a", "b").out
     assert f"question {one['question_id']} (repeat {one['repeat']})" in text
     assert "60 ANSWERS" in text
+    whole = pairs["by_question"]
+    assert whole["questions"] == 20
+    assert f"of 20 questions {whole['fewer']} were right less often after, {whole['more']} more often" in text
+    assert "standard error by question" in text
+
+
+# What is printed to be pasted
+
+
+def test_the_commands_for_a_lock_of_repeats_are_pasted(tmp_path: Path) -> None:
+    """What a check and an act say to run for the lock of such a series asks as often, at its temperature, and works."""
+    asked = ("model=tiny_gsm", "engine=sim", "task.n=60", *AUTO, *SAMPLED)  # tiny_gsm has a typed number of 1,319
+    first = keep_nights(tmp_path, series("night", 0.9, 5, first="2026-10-01"), *asked)[0]
+    assert here(tmp_path, "thresholds", "recompute", *asked, "--write").code == 0
+    for words in (
+        ("history", "quarantine", "night-04", "--reason", "the fan failed"),
+        ("thresholds", "recompute", "--check"),
+        ("thresholds", "rebaseline", "--key", first.comparability.key, "--reason", "another kernel"),
+    ):
+        told = " ".join(here(tmp_path, *words).out.split())
+        found = re.search(r"gatekit (thresholds recompute model=tiny_gsm [^;`]*? --write)", told)
+        assert found, told
+        again = here(tmp_path, *shlex.split(found.group(1))[:-1])
+        assert again.code in (0, 4), again.err  # after a rebaseline there is no run to rest on
+        assert first.comparability.key in again.out

@@ -312,3 +312,50 @@ def test_the_command_prints_nothing_foreign(
     document = capsys.readouterr().out
     assert document.isascii()
     assert [one["question_id"] for one in json.loads(document)["changed"]] == [0, 2]
+
+
+def repeated(make_record: MakeRecord, run_id: str, letters: str, repeats: int) -> RunRecord:
+    """A run that asked as many questions as there are letters so often, and got the same answer every time."""
+    n = len(letters)
+    record = make_record(run_id, statuses=statuses(letters * repeats))
+    seen = [replace(one, question_id=place % n, repeat=place // n) for place, one in enumerate(record.observations)]
+    spec = replace(record.spec, protocol=replace(record.spec.protocol, repeats=repeats))
+    dataset = replace(record.dataset, question_ids=tuple(range(n)) * repeats)
+    return replace(record, spec=spec, dataset=dataset, observations=tuple(seen))
+
+
+def test_the_same_answer_four_times_makes_nothing_surer(make_record: MakeRecord) -> None:
+    """Repeats are in the counts; the interval, and a p-value beside McNemar's, are those of whole questions."""
+    letters = ("cccccccwww", "cccwwwwcww")
+    once = changed(make_record, *letters).pairs
+    old, new = (repeated(make_record, run_id, each, 4) for run_id, each in zip(("old", "new"), letters, strict=True))
+    found = compare(old, new, {})
+    pairs = found.pairs
+    assert once is not None
+    assert pairs is not None
+    assert pairs.by_question is not None
+    assert once.by_question is None
+    assert (pairs.n, pairs.right_to_wrong, pairs.wrong_to_right) == (40, 16, 4)
+    assert (pairs.by_question.questions, pairs.by_question.fewer, pairs.by_question.more) == (10, 4, 1)
+    assert pairs.by_question.p_two_sided == once.p_two_sided > 10 * pairs.p_two_sided
+    assert (pairs.stderr, pairs.low, pairs.high) == pytest.approx((once.stderr, once.low, once.high))
+    shown = text(found)
+    assert "if each answer is one of its own" in shown
+    assert "of 10 questions 4 were right less often after, 1 more often: p = 0.375" in shown
+    assert "standard error by question 21.34" in shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("cw", "cw", "no answer changed sides"),
+        ("cc", "ww", "all questions changed alike"),
+        ("c", "w", "one question gives no spread"),
+    ],
+)
+def test_repeats_of_few_questions_give_no_spread(make_record: MakeRecord, before: str, after: str, why: str) -> None:
+    """Where questions show no spread there is no interval, however many answers there are."""
+    found = compare(repeated(make_record, "old", before, 4), repeated(make_record, "new", after, 4), {})
+    assert found.pairs is not None
+    assert (found.pairs.stderr, found.pairs.low) == (None, None)
+    assert why in text(found)

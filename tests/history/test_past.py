@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from gatekit.errors import ConfigError, InfraError
+from gatekit.cli.history.command import run
+from gatekit.errors import ConfigError, ExitCode, InfraError
 from gatekit.history import index
 from gatekit.history.past import all_series, past_runs
 from gatekit.history.place import Place
-from gatekit.history.records_folder import write_record
+from gatekit.history.records_folder import record_path, write_record
 from gatekit.history.remember import rebuild, remember
 from gatekit.records.act import Act, ActKind
 from gatekit.records.answers import Counts, Status
@@ -51,7 +54,7 @@ def test_answers_are_in_asking_order(place: Place, make_record: MakeRecord) -> N
 
 
 def test_what_is_no_measurement_of_a_healthy_build_is_counted_by_reason(place: Place, make_record: MakeRecord) -> None:
-    """FAIL, INFRA, stopped, lossy and truncated runs are left out; INCONCLUSIVE ones count: the first run is one."""
+    """FAIL, INFRA, stopped, lossy, cut and dependent runs are left out; INCONCLUSIVE ones count: the first is one."""
     good = (RIGHT,) * 4
     index.add(place, make_record("first", outcome=Outcome.INCONCLUSIVE))
     index.add(place, make_record("failed", outcome=Outcome.FAIL))
@@ -63,6 +66,8 @@ def test_what_is_no_measurement_of_a_healthy_build_is_counted_by_reason(place: P
     index.add(place, replace(stopped, counts=counts))
     cut = make_record("cut", outcome=Outcome.INCONCLUSIVE)
     index.add(place, replace(cut, verdict=replace(cut.verdict, reason_code="too-many-truncated")))
+    alike = make_record("alike", outcome=Outcome.INCONCLUSIVE)
+    remember(place, replace(alike, verdict=replace(alike.verdict, reason_code="dependent-repeats")))
     found = past(place, make_record("tonight"))
     assert [run.run_id for run in found.runs] == ["first"]
     assert found.excluded == {
@@ -71,7 +76,28 @@ def test_what_is_no_measurement_of_a_healthy_build_is_counted_by_reason(place: P
         "answers lost": 1,
         "stopped early": 1,
         "too many truncated": 1,
+        "dependent repeats": 1,
     }
+    assert found.left_out["alike"] == "dependent repeats"
+
+
+def test_dependent_repeats_stay_out_of_the_norm(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A run whose repeats hang together is kept and seen, and in no norm: in the index, built anew, and imported."""
+    here, there = Place(dir=tmp_path / "here"), Place(dir=tmp_path / "there")
+    alike = make_record("alike", outcome=Outcome.INCONCLUSIVE)
+    remember(here, replace(alike, verdict=replace(alike.verdict, reason_code="dependent-repeats")))
+    lines = tmp_path / "alike.jsonl"
+    lines.write_text(json.dumps(json.loads(record_path(here.dir, "alike").read_text())) + "\n")
+    assert run(["import", str(lines), "--dir", str(there.dir)], environ={}) is ExitCode.PASS
+    for place in (here, there):
+        for _ in range(2):
+            found = past(place, make_record("tonight"))
+            assert (found.runs, found.excluded) == ((), {"dependent repeats": 1})
+            (stored,) = all_series(place)
+            assert stored.past.runs == ()
+            assert [row.run_id for row in index.list_runs(place, limit=9)] == ["alike"]
+            (place.dir / "index.sqlite").unlink()
+            rebuild(place)
 
 
 def test_other_series_of_the_model_are_named_by_what_differs(place: Place, make_record: MakeRecord) -> None:

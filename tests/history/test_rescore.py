@@ -231,3 +231,16 @@ def test_a_saved_reference_reads_as_the_whole_one(gsm8k_dir: Path) -> None:
         assert read_reference(short) == read_reference(question.reference)
         for reader in LEGACY.values():
             assert reader.reference(short) == reader.reference(question.reference)
+
+
+def test_repeats_that_hang_together_are_so_in_every_scoring(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A run whose repeats are no repeats is none of the norm of the new series, where nothing tells otherwise yet."""
+    place = Place(dir=tmp_path)
+    record = _scored(make_record, "alike", outcome=Outcome.INCONCLUSIVE)
+    remember(place, replace(record, verdict=replace(record.verdict, reason_code="dependent-repeats")))
+    _rescore(place, "alike", "--extractor", "last_integer")
+    new = read_record(record_path(place.dir, "alike.last_integer-1"))
+    assert (new.verdict.outcome, new.verdict.reason_code) == (Outcome.INCONCLUSIVE, "dependent-repeats")
+    past = past_runs(place, new.spec, new.comparability)
+    assert past.runs == ()
+    assert past.excluded["dependent repeats"] == 1

@@ -43,7 +43,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def team(program: Path, tmp_path: Path) -> Path:
     """A folder with a team's own model, made by the installed `gatekit init`, and a matrix."""
-    ran = call(tmp_path, str(program), "init", "model", "mine", "--name", "org/mine", "--floor", "0.5")
+    ran = call(tmp_path, str(program), "init", "model", "mine", "--name", "acme/mine", "--floor", "0.5")
     assert ran.code == 0, ran.err
     (tmp_path / "conf/matrix").mkdir()
     (tmp_path / "conf/matrix/ours.yaml").write_text(MATRIX)
@@ -64,7 +64,7 @@ def test_a_team_validates_plans_and_runs(program: Path, team: Path) -> None:
     checked = call(team, str(program), "validate", "conf/model/mine.yaml")
     assert checked.code == 0, checked.err
     planned = call(team, str(program), "plan", "ours", "--config-dir", "conf", "--json")
-    assert [one["spec"]["model"]["name"] for one in planned.data["specs"]] == ["org/mine"]
+    assert [one["spec"]["model"]["name"] for one in planned.data["specs"]] == ["acme/mine"]
     asked = ("--config-dir", "conf", "model=mine", "engine=sim", "task=gsm8k_synth", "engine.latency.median_s=0")
     ran = call(team, str(program), *asked, "--json")
     assert (ran.code, ran.err) == (0, ran.err)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import QuotedString
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gatekit.errors import ConfigError
@@ -71,6 +71,7 @@ def test_every_value_comes_back(value: Any) -> None:
 
 
 @given(value=HARD)
+@example(value="##[")
 def test_every_visible_text_without_a_reference_can_be_written(value: str) -> None:
     """Only `${` keeps a text of quotes, backslashes, commas and braces from being written."""
     if "${" in value:

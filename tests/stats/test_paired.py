@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gatekit.stats.paired import exact_conditional, fisher_exact_drop, mcnemar, paired_difference
+from gatekit.stats.paired import clustered_difference, exact_conditional, fisher_exact_drop, mcnemar, paired_difference
 
 SMALL = st.integers(0, 60)
 
@@ -70,9 +70,21 @@ def test_impossible_tables_are_refused() -> None:
     """Counts that no run can have are refused."""
     for call in (
         lambda: paired_difference(1, 0, 0),
+        lambda: clustered_difference([[1, 0]]),
         lambda: fisher_exact_drop(3, 2, 0, 1),
         lambda: exact_conditional(0, {}, 0),
         lambda: exact_conditional(1, {3: 1}, 0),
     ):
         with pytest.raises(ValueError, match=r"."):
             call()
+
+
+@given(st.lists(st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=5), min_size=2, max_size=20))
+def test_the_error_by_question_is_that_of_whole_questions(gains: list[list[int]]) -> None:
+    """Asked once it is the paired one; the same answers given again change nothing, however often."""
+    once = clustered_difference([own[:1] for own in gains])
+    firsts = [own[0] for own in gains]
+    paired = paired_difference(len(firsts), firsts.count(-1), firsts.count(1))
+    assert (once.difference, once.stderr) == pytest.approx((paired.difference, paired.stderr), rel=1e-12)
+    found, again = clustered_difference(gains), clustered_difference([own * 3 for own in gains])
+    assert (again.difference, again.stderr) == pytest.approx((found.difference, found.stderr), rel=1e-12)

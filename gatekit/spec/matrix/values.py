@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from gatekit.errors import ConfigError
-from gatekit.report.escape import escape_terminal
+from gatekit.report.escape import is_visible
 
 _WORD = re.compile(r"(?!(?:true|false|null|nan|inf)\Z)[A-Za-z_][A-Za-z0-9_-]*", re.IGNORECASE)
 _BEFORE_A_QUOTE = re.compile(r"(\\*)('|\Z)")
@@ -55,7 +55,7 @@ def _text(text: str) -> str:
     if "${" in text:
         hint = "write the value itself, or put it into a file of your own"
         raise ConfigError.one("references are not allowed here", reason="reference", hint=hint)
-    if escape_terminal(text) != text:
+    if not is_visible(text):
         hint = "put it into a file of your own, such as protocol/NAME.yaml"
         raise ConfigError.one(
             "line ends and invisible characters are not allowed here", reason="unwritable-value", hint=hint
