@@ -147,7 +147,9 @@ def _lines(found: Plan, extra: Sequence[str], options: Namespace) -> list[str]:
             words = ["--matrix", found.name, "--only", one.name, *extra]
         line = shlex.join(["gatekit", "run", *words, *folders])
         if escape_terminal(line) != line:
-            what = f"{one.name}: line ends, invisible characters and commands of CI services do not fit on a command line"
+            what = (
+                f"{one.name}: line ends, invisible characters and commands of CI services do not fit on a command line"
+            )
             problems.append(Problem(where=one.where, what=what, reason="not-one-line"))
         lines.append(line)
     if problems:

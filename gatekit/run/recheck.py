@@ -45,7 +45,7 @@ class Recheck:
 
     @property
     def unconfirmed(self) -> Sequence[int]:
-        """The places of the answers of a server that did not say again all that was known before, when it was asked last.
+        """The places of the answers of a server that, asked last, did not say again all that was known before.
 
         None of one that never told anything, nor of one that only leaves out its signature now and then.
         """
