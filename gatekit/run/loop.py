@@ -145,7 +145,8 @@ class Asking:
         """`retried: 131 x HTTP 500, 12 x HTTP 429 (waited 24 s for Retry-After)`, if anything was."""
         if not self._retried:
             return []
-        kinds = ", ".join(f"{times} x {what}" for what, times in self._retried.most_common())
+        ranked = sorted(self._retried.items(), key=lambda item: (-item[1], item[0]))
+        kinds = ", ".join(f"{times} x {what}" for what, times in ranked)
         waited = f" (waited {self._asked_to_wait_s:.0f} s for Retry-After)" if self._asked_to_wait_s else ""
         return [f"{RETRIED}{kinds}{waited}"]
 
