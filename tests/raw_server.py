@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,6 +133,20 @@ class RawServer:
 
 Start = Callable[[Handler], RawServer]
 """What the fixture `raw_server` is: it starts one, which is stopped after the test."""
+
+
+def in_place_of(gone: RawServer, handler: Handler) -> RawServer:
+    """Another server on the port of one that is gone."""
+    server = RawServer(handler, port=gone.port)
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            server.start()
+        except OSError:  # the kernel has not given up the port yet
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return server
 
 
 def http(status: int, body: bytes | str | dict[str, Any], *extra: str, content_type: str = "application/json") -> bytes:

@@ -15,6 +15,7 @@ from gatekit.history.durable_files import is_there
 from gatekit.history.place import DEFAULT_DIR, place_of
 from gatekit.history.rebuild_hint import resume_command
 from gatekit.history.records_folder import JOURNAL_NAME, record_path
+from gatekit.records.answers import FailureKind
 from gatekit.records.run import RunRecord
 from gatekit.records.secrets import MASK, without_secrets
 from gatekit.records.spec import Spec
@@ -27,7 +28,7 @@ _DIR = "history.dir"
 _PACE = "client."
 _LONGEST_DEADLINE_S = 604800.0
 _DEADLINE = "deadline"
-_UNCONFIRMED = "server-unconfirmed"
+_UNCONFIRMED = FailureKind.UNCONFIRMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,8 @@ def hint_to_go_on(record: RunRecord, spec: Spec, options: Namespace) -> str:
     is_late = record.verdict.reason_code == _DEADLINE and longer > spec.client.deadline_s
     more = [f"client.deadline_s={int(longer) if longer.is_integer() else longer!r}"] if is_late else []
     way = way_on(spec, record.run_id, options, *more)
-    doubts = kept.unconfirmed if record.verdict.reason_code != _UNCONFIRMED else 0  # else they are among the lost
+    among_lost = sum(seen.failure is not None and seen.failure.kind is _UNCONFIRMED for seen in record.observations)
+    doubts = kept.unconfirmed - among_lost
     doubted = f", and {doubts} that a server answered which was not confirmed" if doubts else ""
     return "; ".join(filter(None, (hint, f"{way} asks only the {record.counts.lost} lost questions{doubted}")))
 

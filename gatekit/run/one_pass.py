@@ -87,7 +87,8 @@ class OnePass:
             if failure is None and not stop.is_set():
                 self.identity = await unless_stopped(recheck.look(), stop)
                 self.warnings += self.identity.warnings
-                failure = self._unconfirmed(recheck)
+            unconfirmed = self._unconfirmed(recheck)
+            failure = failure or unconfirmed
         except StoppedError:
             return None
         except InfraError as error:

@@ -45,7 +45,7 @@ class Recheck:
 
     @property
     def unconfirmed(self) -> Sequence[int]:
-        """The places of the answers of a server that, asked last, did not say again all that was known before.
+        """The places of the answers of a server that has not said again, since they came, all that was known before.
 
         None of one that never told anything, nor of one that only leaves out its signature now and then.
         """
@@ -89,7 +89,8 @@ class Recheck:
             after = await self._identification.after(self.before)
         finally:
             self._looked_at = 0
-        self._is_told = not _can_be_told(self._sure) or is_whole(self._sure, after)
+        is_told = is_whole(self._sure, after) and self._doubts == looked_at
+        self._is_told = is_told or not _can_be_told(self._sure)
         self.before = confirmed(self.before, after)
         if looked_at and self._is_the_same(after):
             self._journal.confirmed(looked_at)
@@ -105,6 +106,7 @@ class Recheck:
         if self._is_attached and self._doubts == self._looked_at:
             self._journal.doubt(why)
             self._doubts += 1
+            self._is_told = not _can_be_told(self._sure)
 
     def _may_be_settled(self) -> bool:
         """Whether something is in doubt, and there is anything to compare: else asking again brings nothing."""

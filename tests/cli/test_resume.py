@@ -23,7 +23,7 @@ import pytest
 import killed_runs
 from command_line import attached, here, record, servers, start, wait_for_answers
 from fault_server import question_of
-from raw_server import Handler, RawServer, Request, Start, completion, http
+from raw_server import Handler, RawServer, Request, Start, completion, http, in_place_of
 from right_answers import asked, is_question, reference
 
 N = 40
@@ -89,20 +89,6 @@ def dying(raw_server: Start, after: int) -> RawServer:
     return box[0]
 
 
-def again(dead: RawServer, handler: Handler) -> RawServer:
-    """Another server on the port of one that is gone."""
-    server = RawServer(handler, port=dead.port)
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            server.start()
-        except OSError:  # the kernel has not given up the port yet
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return server
-
-
 def test_a_server_that_dies(raw_server: Start, tmp_path: Path) -> None:
     """E37: INFRA with the answers kept; going on asks only the others, and ends with the record of an unbroken run."""
     whole = here(tmp_path, *external(raw_server(answering()).url), "--run-id", "whole", "--json")
@@ -113,7 +99,7 @@ def test_a_server_that_dies(raw_server: Start, tmp_path: Path) -> None:
     assert "gatekit run --resume broken" in ran.data["hint"]
     other = tmp_path / ".gatekit" / "runs" / "broken-r2"
     shutil.copytree(other.with_name("whole"), other)  # somebody's own run, which only happens to be named so
-    second = again(first, answering())
+    second = in_place_of(first, answering())
     try:
         resumed = here(tmp_path, "run", "--resume", "broken", "--json")
     finally:
@@ -138,7 +124,7 @@ def test_a_server_that_comes_back(raw_server: Start, tmp_path: Path) -> None:
         while not first._over.wait(0.05):
             pass
         time.sleep(3)
-        box.append(again(first, answering()))
+        box.append(in_place_of(first, answering()))
 
     thread = threading.Thread(target=come_back)
     thread.start()
@@ -158,7 +144,7 @@ def test_a_server_that_changes_on_the_way(raw_server: Start, tmp_path: Path) -> 
     def come_back() -> None:
         while not first._over.wait(0.05):
             pass
-        box.append(again(first, slowly(answering("1.3"))))
+        box.append(in_place_of(first, slowly(answering("1.3"))))
 
     thread = threading.Thread(target=come_back)
     thread.start()
@@ -198,13 +184,13 @@ def test_another_server_is_refused_and_the_first_goes_on(raw_server: Start, tmp_
     journal = tmp_path / ".gatekit" / "runs" / "two" / "journal.jsonl"
     before = journal.read_bytes()
     first.stop()
-    other = again(first, answering("1.3"))
+    other = in_place_of(first, answering("1.3"))
     ran = here(tmp_path, "run", "--resume", "two", "--json")
     other.stop()
     assert (ran.code, ran.data["reason_code"]) == (3, "server-changed")
     assert "version 1.2 then, 1.3 now" in ran.data["reason"]
     assert (asked(other), journal.read_bytes()) == (0, before)
-    same = again(first, answering())
+    same = in_place_of(first, answering())
     ran = here(tmp_path, "run", "--resume", "two", "--json")
     same.stop()
     assert (ran.code, ran.data["verdict"], ran.data["run_id"]) == (0, "PASS", "two")

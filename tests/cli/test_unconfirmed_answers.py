@@ -15,7 +15,7 @@ import pytest
 
 from command_line import attached, here, record, start, wait_for_answers
 from fault_server import question_of
-from raw_server import Handler, RawServer, Request, Start, completion, http
+from raw_server import Handler, RawServer, Request, Start, completion, http, in_place_of
 from right_answers import is_question, right
 
 N = 40
@@ -44,16 +44,7 @@ def dying_after(count: int, raw_server: Start, handler: Handler) -> RawServer:
 def taking_over(dead: RawServer, handler: Handler) -> RawServer:
     """Another server on the port of one that is gone, or is soon."""
     assert dead._over.wait(60)
-    server = RawServer(handler, port=dead.port)
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            server.start()
-        except OSError:  # the kernel has not given up the port yet
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return server
+    return in_place_of(dead, handler)
 
 
 def impostor(most: int, *, busy: int = 0) -> Handler:
@@ -194,8 +185,8 @@ def test_what_a_verdict_proposes(raw_server: Start, tmp_path: Path) -> None:
     thread.join()
     box[0].stop()
     assert (ran.code, ran.data["reason_code"]) == (3, "deadline")
-    lost = N - OF_A - OF_B
-    assert f"asks only the {lost} lost questions, and {OF_B} that a server answered which was not" in ran.data["hint"]
+    assert f"asks only the {N - OF_A} lost questions" in ran.data["hint"]
+    assert "which was not confirmed" not in ran.data["hint"]
     back = taking_over(first, right)
     resumed = here(tmp_path, "run", "--resume", "two", "--json")
     back.stop()
@@ -234,6 +225,24 @@ def test_an_unbroken_run_to_the_end_of_another_server(raw_server: Start, tmp_pat
     back.stop()
     assert sum(map(is_question, back.requests)) == N - OF_A
     assert here(tmp_path, "history", "verify").code == 0
+
+
+def test_another_server_that_dies_makes_no_fail(raw_server: Start, tmp_path: Path) -> None:
+    """Enough wrong answers for a FAIL, of a server that took over and is gone before it said who it is, make none."""
+    first = dying_after(OF_A, raw_server, right)
+
+    def take_over_and_die() -> None:
+        other = taking_over(first, impostor(10))
+        wait_for_answers(tmp_path, "two", OF_A + 10)
+        other.stop()
+
+    thread = threading.Thread(target=take_over_and_die)
+    thread.start()
+    ran = here(tmp_path, *arguments(first, "client.outage_s=3"), "--run-id", "two", "--json")
+    thread.join()
+    assert (ran.code, ran.data["verdict"], ran.data["accuracy"]) == (3, "INFRA", None)
+    assert record(ran, tmp_path)["counts"]["correct"] == OF_A
+    assert record(ran, tmp_path)["counts"]["wrong"] == 0
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["back", "hidden to the end"])
